@@ -1,0 +1,1 @@
+"""WHY: the verdict and its rule, the noise floor."""

@@ -1,0 +1,1 @@
+"""WHERE TOKENS COME FROM: engines behind one contract, whose cache state is an object."""

@@ -1,0 +1,32 @@
+"""What can be set on the embedded engine; every field is recorded with the run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+KV_TYPES = ("f16", "f32", "bf16", "q8_0", "q4_0")
+"""KV cache types by ggml's names."""
+
+
+def default_threads() -> int:
+    """One core is left to the window and the disk; more than eight help little on models that run here."""
+    return max(1, min(8, (os.cpu_count() or 2) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """llama.cpp's own names; sizes are tokens. `flash_attention` is never left to AUTO, so that it can be recorded.
+
+    `swa_full` keeps the whole KV history of sliding-window models (the bindings' default; llama-server's is False).
+    """
+
+    n_ctx: int = 4096
+    n_batch: int = 2048
+    n_ubatch: int = 512
+    threads: int = 0  # 0: default_threads()
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: bool = False
+    swa_full: bool = True
+    gpu_layers: int = 0

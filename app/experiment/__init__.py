@@ -1,0 +1,1 @@
+"""WHAT IS MEASURED: plans, the runner, acceptance checks."""

@@ -1,0 +1,1 @@
+"""WHERE TOKENS REST: one SQLite file, its schema, recorder and reader."""

@@ -1,0 +1,1 @@
+"""WHAT YOU SEE: PySide6 and pyqtgraph only."""

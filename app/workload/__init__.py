@@ -1,0 +1,1 @@
+"""WHAT IS ASKED: episodes, their tools, chat rendering, importers."""
