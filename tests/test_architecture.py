@@ -23,7 +23,10 @@ OWNED = {  # third-party package -> the only rooms that may import it
     "gguf": {"engine"},
     "httpx": {"engine"},
     "jinja2": {"workload"},
-    "click": {"cli", "__main__"},
+    "click": {"cli"},
+    "click_default_group": {"cli"},
+    "scipy": {"experiment"},
+    "platformdirs": {"paths"},
 }
 
 

@@ -96,7 +96,8 @@ class State(Protocol):
 
         Keeps the longest common prefix of what the state holds and the prompt, always re-evaluates at least the last
         prompt token. Raises ContextOverflow where the prompt does not fit, EngineDied where the process ended,
-        EngineError else. A stop ends it with finish reason "cancelled", or kills the engine where a prefill is under way (EngineDied).
+        EngineError else. A stop ends it with finish reason "cancelled", or kills the engine where a prefill is under
+        way (EngineDied).
         """
         ...
 

@@ -123,8 +123,17 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """One path answered the forked request again; `identical` is None while it is being answered."""
+
+    path: Path
+    sentence: str
+    identical: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (what --until-fork found)."""
+    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (--until-fork), "again"."""
 
     experiment_id: int
     reason: str
@@ -153,6 +162,7 @@ Event = (
     | PassFinished
     | Estimate
     | Notice
+    | Again
     | RunEnded
     | RunFailed
 )

@@ -1,0 +1,45 @@
+# The index of the project: `make run` and `make test` do all set-up themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test bench shots lint types fix lock clean
+run: $(READY)
+	$(BIN)/forkpoint open --demo
+
+test: lint types
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m tests.bench
+
+shots: $(READY)
+	$(BIN)/forkpoint shots shots
+
+fix: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# llama-cpp-python comes as source. It is built without the cache of earlier builds and without build isolation, so that
+# the flags below and the locked build tools are what is really used; -v shows the compiler at work.
+$(READY): requirements.lock model.lock pyproject.toml packaging/install.sh
+	PYTHON=$(PYTHON) VENV=$(VENV) sh packaging/install.sh
+	touch $(READY)
+
+# Needs uv. Versions and hashes for Python 3.11 to 3.13 in one file, without the host they came from.
+lock:
+	uv pip compile pyproject.toml --group dev --group build --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --no-header -o requirements.lock
+	uv pip compile --group model --no-deps --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --no-header -o model.lock
+
+clean:
+	rm -rf $(VENV) build dist shots .mypy_cache .ruff_cache .pytest_cache

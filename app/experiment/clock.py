@@ -1,0 +1,38 @@
+"""How long a run still takes."""
+
+from __future__ import annotations
+
+import time
+
+from app.trajectory.events import Estimate
+from app.trajectory.trajectory import Path
+
+
+class Clock:
+    """An estimate from the mean time of the trajectories that this run has played, path by path."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._done: dict[Path, int] = {Path.CACHED: 0, Path.RECOMPUTE: 0}
+        self._seconds: dict[Path, list[float]] = {Path.CACHED: [], Path.RECOMPUTE: []}
+        self._began = 0.0
+
+    def begin(self, path: Path) -> None:
+        """A trajectory of this path begins."""
+        self._began = time.monotonic()
+
+    def end(self, path: Path, skipped: bool) -> None:
+        """It has ended; one that was on disk already says nothing of speed."""
+        self._done[path] += 1
+        if not skipped:
+            self._seconds[path].append(time.monotonic() - self._began)
+
+    def estimate(self) -> Estimate:
+        """Done, total, and the seconds left once both paths have been timed."""
+        done = sum(self._done.values())
+        left = 0.0
+        for path, seconds in self._seconds.items():
+            if not seconds:
+                return Estimate(done, self.total, None)
+            left += (self.total / 2 - self._done[path]) * sum(seconds) / len(seconds)
+        return Estimate(done, self.total, left)

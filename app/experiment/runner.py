@@ -1,0 +1,300 @@
+"""The order of a run: which pass plays which episode when, what is compared, and how a run is taken up again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from threading import Event
+
+from app.engine.base import Engine, EngineInfo
+from app.errors import AppError, EngineDied, EngineError, StoreError
+from app.experiment.acceptance import accept
+from app.experiment.clock import Clock
+from app.experiment.environment import environment_of
+from app.experiment.pairs import PairReader
+from app.experiment.pass_run import PassRun, Stopped, Tools
+from app.experiment.plans import DEMO_SECONDS, RunRequest, repeats_of, to_plan
+from app.store.reader import Reader
+from app.store.recorder import Recorder
+from app.trajectory.codec import from_json, to_json
+from app.trajectory.episode import Episode
+from app.trajectory.events import (
+    EngineLoading,
+    Notice,
+    PairCompared,
+    PassFinished,
+    RunEnded,
+    RunFailed,
+    RunStarted,
+)
+from app.trajectory.events import Event as RunEvent
+from app.trajectory.trajectory import PassInfo, Path, Status
+from app.workload.chat import ChatTemplate
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Runner:
+    """Runs one experiment in the calling thread and tells `tell` about it. `near_tie` in nats.
+
+    Ends in exactly one of RunEnded or RunFailed, whatever happens. `resume` is the id of an experiment to go on with.
+    """
+
+    open_engine: Callable[[], Engine]
+    file: FilePath
+    request: RunRequest
+    episodes: tuple[Episode, ...]
+    tell: Callable[[RunEvent], None]
+    stop: Event
+    near_tie: float
+    resume: int | None = None
+    experiment_id: int | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Run to the end. Raises nothing: known errors become RunFailed, unknown ones too, with a trace in the log."""
+        try:
+            self._run()
+        except AppError as error:
+            log.warning("run failed: %s", error)
+            self.tell(RunFailed(self.experiment_id, error.message, error.hint))
+        except Exception as error:
+            log.exception("a bug ended the run")
+            hint = "This is a bug in Forkpoint; the log file has the details. What was recorded stays."
+            self.tell(RunFailed(self.experiment_id, f"The run ended unexpectedly: {error!r}.", hint))
+
+    def _run(self) -> None:
+        self.tell(EngineLoading("Loading the model…"))
+        recorder = Recorder(self.file)
+        try:
+            engine = self.open_engine()
+            try:
+                course = Course(self, engine, engine.describe(), recorder)
+                try:
+                    course.run()
+                finally:
+                    course.close()
+            finally:
+                engine.close()
+        finally:
+            recorder.close()
+
+
+class Course:
+    """One run with its engine and file open."""
+
+    def __init__(self, runner: Runner, engine: Engine, info: EngineInfo, recorder: Recorder) -> None:
+        self.runner = runner
+        self.recorder = recorder
+        self.reader = Reader(runner.file)
+        template = info.model.get("chat_template")
+        self.tools = Tools(
+            engine=engine,
+            info=info,
+            template=ChatTemplate(
+                str(template) if template else None,
+                str(info.model.get("bos_token") or ""),
+                str(info.model.get("eos_token") or ""),
+            ),
+            recorder=recorder,
+            request=runner.request,
+            tell=runner.tell,
+            stop=runner.stop,
+        )
+        self.passes: list[PassRun] = []
+        self.clock = Clock()
+
+    def run(self) -> None:
+        """Play every episode of every pass, compare, and end."""
+        runner = self.runner
+        runner.experiment_id = self._experiment()
+        tell = runner.tell
+        tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), runner.request.repeat))
+        self.pairs = PairReader(self.reader, runner.experiment_id, runner.near_tie)
+        try:
+            reason, episode_id = self._play()
+        except Stopped:
+            self._close_passes(Status.STOPPED)
+            self.recorder.finish_experiment(runner.experiment_id, Status.STOPPED)
+            tell(RunEnded(runner.experiment_id, "stopped"))
+            return
+        except (EngineDied, StoreError):
+            self._fail(runner.experiment_id)
+            raise
+        self.recorder.finish_experiment(runner.experiment_id, Status.DONE)
+        tell(RunEnded(runner.experiment_id, reason, episode_id))
+
+    def close(self) -> None:
+        """Give back what the course opened."""
+        for run in self.passes:
+            run.close()
+        self.reader.close()
+
+    def _play(self) -> tuple[str, str | None]:
+        """Repeat after repeat; within one, episode after episode on both paths. Returns RunEnded's reason."""
+        runner, request = self.runner, self.runner.request
+        plan = repeats_of(request, runner.episodes)
+        self.clock.total = 2 * sum(len(episodes) for episodes in plan)
+        started = time.monotonic()
+        for repeat, episodes in enumerate(plan, start=1):
+            cached = self._open_pass(Path.CACHED, repeat, episodes)
+            recompute = self._open_pass(Path.RECOMPUTE, repeat, episodes)
+            self.passes += [run for run, _ in (cached, recompute)]
+            for episode, run, skip in self._order(episodes, cached, recompute):
+                if runner.stop.is_set():
+                    raise Stopped
+                self.clock.begin(run.path)
+                if not skip:
+                    run.play(episode)
+                    self._keep_snapshot(run, episodes, episode)
+                self.clock.end(run.path, skip)
+                runner.tell(self.clock.estimate())
+                if repeat == 1 and (run.path is Path.RECOMPUTE or self._one_state()):
+                    forked = self._compare(episode)
+                    if request.until_fork and forked:
+                        self._accept_passes(repeat, episodes, until=episode)
+                        return "forked", episode.id
+                if request.until_fork and time.monotonic() - started > DEMO_SECONDS and run.path is Path.RECOMPUTE:
+                    self._accept_passes(repeat, episodes, until=episode)
+                    return "no fork", None
+            self._accept_passes(repeat, episodes)
+        for episode in runner.episodes:
+            self._compare(episode)
+        return ("no fork", None) if request.until_fork else ("complete", None)
+
+    def _order(
+        self, episodes: tuple[Episode, ...], cached: tuple[PassRun, int], recompute: tuple[PassRun, int]
+    ) -> Iterator[tuple[Episode, PassRun, bool]]:
+        """Episode by episode on both paths where two States may live side by side, else pass after pass."""
+        both: Iterable[tuple[tuple[PassRun, int], int]]
+        if self._one_state():
+            both = [(run, at) for run in (cached, recompute) for at in range(len(episodes))]
+        else:
+            both = [(run, at) for at in range(len(episodes)) for run in (cached, recompute)]
+        for (run, done), at in both:
+            yield episodes[at], run, at < done
+
+    def _one_state(self) -> bool:
+        return self.tools.info.states_at_once == 1
+
+    def _compare(self, episode: Episode) -> bool:
+        """Compare both paths of an episode, keep the row; True where they forked and the pair is valid."""
+        row = self.pairs.refresh(episode.id, self.recorder)
+        if row is None:
+            return False
+        self.runner.tell(PairCompared(row))
+        return bool(row.diverged and row.valid)
+
+    # Passes: opened anew or taken up again (DESIGN 4), accepted or not (STUDY).
+
+    def _open_pass(self, path: Path, repeat: int, episodes: tuple[Episode, ...]) -> tuple[PassRun, int]:
+        """The pass and how many of its episodes are done already."""
+        assert self.runner.experiment_id is not None
+        old = next(
+            (
+                info
+                for info in self.reader.passes(self.runner.experiment_id)
+                if (info.path, info.repeat) == (path, repeat)
+            ),
+            None,
+        )
+        if old is not None:
+            taken_up = self._take_up(old)
+            if taken_up is not None:
+                return taken_up
+        pass_id = self.recorder.add_pass(
+            self.runner.experiment_id, path, repeat, [episode.id for episode in episodes], self.tools.info.settings
+        )
+        return PassRun(self.tools, pass_id, path, repeat), 0
+
+    def _take_up(self, old: PassInfo) -> tuple[PassRun, int] | None:
+        run = PassRun(self.tools, old.id, old.path, old.repeat)
+        if old.status is Status.DONE:
+            return run, len(old.episode_ids)
+        done = self._episodes_done(old)
+        if old.path is Path.RECOMPUTE:
+            return run, done
+        kept = self.reader.snapshot(old.id)
+        if kept is None:
+            if done:
+                sentence = f"The cached pass {old.repeat} starts over: the state of its cache was not kept."
+                self.runner.tell(Notice(sentence))
+            return None
+        ids, data, meta, episodes_done = kept
+        run.resume(ids, data, [from_json(span) for span in meta["spans"]])
+        return run, episodes_done
+
+    def _episodes_done(self, info: PassInfo) -> int:
+        found = self.reader.trajectory_ids(info.id)
+        for number, episode_id in enumerate(info.episode_ids):
+            if episode_id not in found or found[episode_id][1] is not Status.DONE:
+                return number
+        return len(info.episode_ids)
+
+    def _keep_snapshot(self, run: PassRun, episodes: tuple[Episode, ...], episode: Episode) -> None:
+        """After each episode of a cached pass, so that a run which is stopped or killed can go on from there."""
+        if run.state is None or run.path is not Path.CACHED or not self.tools.info.capabilities.snapshot:
+            return
+        if episode is episodes[-1]:
+            self.recorder.drop_snapshot(run.pass_id)
+            return
+        kept = run.state.snapshot()
+        meta = {"spans": [to_json(span) for span in run.ledger.spans], **kept.meta}
+        self.recorder.save_snapshot(run.pass_id, kept.ids, kept.data, meta, episodes.index(episode) + 1)
+
+    def _accept_passes(self, repeat: int, episodes: tuple[Episode, ...], until: Episode | None = None) -> None:
+        """STUDY's acceptance of both passes of a repeat; a run that ended at a fork expects the episodes up to it."""
+        expected = episodes if until is None else episodes[: episodes.index(until) + 1]
+        for run in self.passes:
+            if run.repeat != repeat:
+                continue
+            run.close()
+            self.recorder.drop_snapshot(run.pass_id)
+            ids = self.reader.trajectory_ids(run.pass_id)
+            played = [self.reader.trajectory(ids[e.id][0]) for e in expected if e.id in ids]
+            problems, unproven = accept(played, run.path, [e.id for e in expected], self.runner.request.rivals)
+            reasons = [*problems, *unproven]
+            self.recorder.finish_pass(run.pass_id, Status.DONE, not reasons, reasons)
+            self.runner.tell(PassFinished(run.pass_id, run.path, repeat, not reasons, tuple(reasons)))
+
+    def _close_passes(self, status: Status) -> None:
+        for run in self.passes:
+            info = next(p for p in self.reader.passes(self._id()) if p.id == run.pass_id)
+            if info.status is Status.RUNNING:
+                self.recorder.finish_pass(run.pass_id, status, None, ())
+
+    def _fail(self, experiment_id: int) -> None:
+        """Mark what is broken, as far as the disk still lets us; the error itself is what a person must see."""
+        try:
+            self._close_passes(Status.FAILED)
+            self.recorder.finish_experiment(experiment_id, Status.FAILED)
+        except StoreError as error:
+            log.warning("could not mark the run as failed: %s", error)
+
+    # The experiment's row, its title and environment.
+
+    def _id(self) -> int:
+        assert self.runner.experiment_id is not None
+        return self.runner.experiment_id
+
+    def _title(self) -> str:
+        model = self.tools.info.model
+        return f"pair · {model.get('name', 'unknown model')} · {self.tools.info.name}"
+
+    def _experiment(self) -> int:
+        environment = environment_of(self.tools.info, self.tools.template)
+        if self.runner.resume is None:
+            plan = to_plan(self.runner.request, self.runner.episodes)
+            return self.recorder.add_experiment(self._title(), plan, environment)
+        kept = next(e for e in self.reader.experiments() if e.id == self.runner.resume)
+        changed = [key for key in environment if kept.environment.get(key) != environment[key]]
+        if changed:
+            raise EngineError(
+                f"The run cannot go on: {', '.join(sorted(changed))} changed since it began.",
+                "Its passes would mix two set-ups. Start a new run.",
+            )
+        self.recorder.resume_experiment(kept.id)
+        return kept.id

@@ -1,0 +1,170 @@
+"""The product without a window: open, list, load, compare, run, resume. The commands and the views call these verbs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path as FilePath
+from typing import Any
+
+from app import paths
+from app.engine.base import Engine, Sampling
+from app.engine.opening import open_engine
+from app.engine.settings import KV_TYPES, EmbeddedSettings
+from app.errors import AppError, StoreError
+from app.experiment.again import run_again as answer_both_again
+from app.experiment.pairs import PairReader
+from app.experiment.plans import RunRequest, choose, from_plan
+from app.experiment.runner import Runner
+from app.settings import Settings
+from app.store.reader import Reader
+from app.trajectory.events import EngineLoading, Event, RunEnded, RunFailed
+from app.trajectory.pair import NEAR_TIE_NATS, Pair, PairRow
+from app.trajectory.trajectory import ExperimentInfo, PassInfo
+
+__all__ = ["KV_TYPES", "EmbeddedSettings", "RunHandle", "RunRequest", "Sampling", "Session", "Settings"]
+
+log = logging.getLogger(__name__)
+
+
+class Session:
+    """One open file. Reads only; whatever writes is a run. Raises StoreError where the file cannot be read."""
+
+    def __init__(self, reader: Reader, near_tie: float = NEAR_TIE_NATS) -> None:
+        self.path = reader.path
+        self.near_tie = near_tie
+        self._reader = reader
+
+    @classmethod
+    def open(cls, path: FilePath | str, near_tie: float = NEAR_TIE_NATS) -> Session:
+        """Open a file of data; one that is being written, or lies in a read-only folder, opens all the same."""
+        return cls(Reader(FilePath(path)), near_tie)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether runs cannot be added to this file."""
+        return self._reader.read_only
+
+    @property
+    def notice(self) -> str:
+        """Why the file is read-only; "" where it is not."""
+        return self._reader.notice
+
+    def experiments(self) -> list[ExperimentInfo]:
+        """All experiments, newest first."""
+        return self._reader.experiments()
+
+    def experiment(self, experiment_id: int | None = None) -> ExperimentInfo:
+        """One experiment, the newest unless told. Raises StoreError where there is none."""
+        for info in self.experiments():
+            if experiment_id in (None, info.id):
+                return info
+        what = "no experiment" if experiment_id is None else f"no experiment {experiment_id}"
+        raise StoreError(f"{self.path.name} holds {what}.", "`forkpoint list FILE` shows what it holds.")
+
+    def rows(self, experiment_id: int) -> list[PairRow]:
+        """A row per planned episode, in the order of the plan."""
+        return self._pairs(experiment_id).rows()
+
+    def pair(self, experiment_id: int, episode_id: str, repeat: int = 1) -> Pair:
+        """Load and compare a pair. Raises StoreError where one of its paths has not begun."""
+        pair = self._pairs(experiment_id).pair(episode_id, repeat)
+        if pair is None:
+            raise StoreError(
+                f"{self.path.name} does not hold {episode_id} on both paths (repeat {repeat}).",
+                "`forkpoint list FILE` shows what it holds.",
+            )
+        return pair
+
+    def passes(self, experiment_id: int) -> list[PassInfo]:
+        """The passes of an experiment, newest first of each path and repeat."""
+        return self._reader.passes(experiment_id)
+
+    def size_bytes(self) -> int:
+        """Size of the file on disk."""
+        return self.path.stat().st_size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reader.close()
+
+    def _pairs(self, experiment_id: int) -> PairReader:
+        return PairReader(self._reader, self.experiment(experiment_id), self.near_tie)
+
+
+class RunHandle:
+    """A run in a thread of its own. Events gather in `inbox`; the last one is RunEnded or RunFailed."""
+
+    def __init__(self, path: FilePath, work: Callable[[deque[Event], threading.Event], None]) -> None:
+        self.path = path
+        self.inbox: deque[Event] = deque()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=work, args=(self.inbox, self._stop), name="run", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the run to stop; it does within a second, and everything recorded stays."""
+        self._stop.set()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait until the run is over; False where the time ran out."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the run's thread still works."""
+        return self._thread.is_alive()
+
+
+def start_run(request: RunRequest, near_tie: float = NEAR_TIE_NATS) -> RunHandle:
+    """Begin an experiment. Raises WorkloadError where its episodes cannot be chosen; the rest comes as events."""
+    episodes = choose(request)
+    path = request.out or paths.unnamed_run()
+    return _run(path, request, episodes, near_tie, None)
+
+
+def resume_run(path: FilePath, experiment_id: int, near_tie: float = NEAR_TIE_NATS) -> RunHandle:
+    """Go on with a run that was stopped, crashed or killed (DESIGN 4)."""
+    session = Session.open(path)
+    try:
+        request, episodes = from_plan(session.experiment(experiment_id).plan)
+    finally:
+        session.close()
+    return _run(path, request, episodes, near_tie, experiment_id)
+
+
+def _run(path: FilePath, request: RunRequest, episodes: Any, near_tie: float, resume: int | None) -> RunHandle:
+    def work(inbox: deque[Event], stop: threading.Event) -> None:
+        Runner(_opener(request), path, request, episodes, inbox.append, stop, near_tie, resume).run()
+
+    return RunHandle(path, work)
+
+
+def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
+    """Run both again here: answer the forked request once more on both paths, from states filled as recorded."""
+    request, _ = from_plan(session.experiment(experiment_id).plan)
+
+    def work(inbox: deque[Event], stop: threading.Event) -> None:
+        inbox.append(EngineLoading("Loading the model…"))
+        try:
+            engine = _opener(request)()
+            try:
+                answer_both_again(engine, pair, request, inbox.append, stop)
+            finally:
+                engine.close()
+        except AppError as error:
+            inbox.append(RunFailed(experiment_id, error.message, error.hint))
+        except Exception as error:
+            log.exception("a bug ended the run")
+            inbox.append(RunFailed(experiment_id, f"That ended unexpectedly: {error!r}.", "This is a bug; see the log."))
+        else:
+            inbox.append(RunEnded(experiment_id, "stopped" if stop.is_set() else "again", pair.cached.episode_id))
+
+    return RunHandle(session.path, work)
+
+
+def _opener(request: RunRequest) -> Callable[[], Engine]:
+    return lambda: open_engine(request.engine, request.model, request.settings)

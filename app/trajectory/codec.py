@@ -1,0 +1,286 @@
+"""The one wire form: the vocabulary as JSON objects and JSON lines, and back.
+
+It serves `--json`, the parts of a bundle and recorded answers; resources/help/wire-format.md is its schema page. What
+an object looks like follows from the dataclasses themselves, so a new field needs no second place. Decoding distrusts
+what it reads: whatever is wrong with it ends in a StoreError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import math
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from app.errors import StoreError
+from app.trajectory import episode, events, pair, step, trajectory
+from app.trajectory.step import StepBlock
+
+WIRE_VERSION = 1
+"""Goes up when an object of an earlier version can no longer be read by the rules of this one."""
+
+VOCABULARY: Mapping[str, type] = {
+    name: item
+    for module in (episode, step, trajectory, pair, events)
+    for name, item in vars(module).items()
+    if isinstance(item, type) and dataclasses.is_dataclass(item) and item.__module__ == module.__name__
+}
+"""Every type that has a wire form, by the name that stands in its "type" tag."""
+
+INT_LIMIT = 2**63
+"""Integers lie in [-INT_LIMIT, INT_LIMIT): what SQLite and other languages hold."""
+
+Decoder = Callable[[Any], Any]
+
+
+def to_json(value: object) -> dict[str, Any]:
+    """A vocabulary value as a JSON object with "type" and "version". Raises TypeError for any other value."""
+    if type(value).__name__ not in VOCABULARY:
+        raise TypeError(f"{type(value).__name__} has no wire form")
+    return {"type": type(value).__name__, "version": WIRE_VERSION, **encode(value)}
+
+
+def from_json(obj: object) -> Any:
+    """The vocabulary value that `to_json` made `obj` of. Raises StoreError where it is none."""
+    if not isinstance(obj, dict):
+        raise _unreadable(f"an object was expected, not {_name(obj)}")
+    fields = dict(obj)
+    name, version = fields.pop("type", None), fields.pop("version", None)
+    if isinstance(version, int) and version > WIRE_VERSION:
+        raise StoreError(
+            f"These data are in wire form {version}; this Forkpoint reads up to {WIRE_VERSION}.",
+            "A newer Forkpoint reads them.",
+        )
+    if version != WIRE_VERSION or isinstance(version, bool):
+        raise _unreadable('"version" is missing or wrong')
+    if not isinstance(name, str) or name not in VOCABULARY:
+        raise _unreadable(f'"type" names no type of the vocabulary: {name!r:.60}')
+    return decode(VOCABULARY[name], fields)
+
+
+def to_line(value: object) -> str:
+    """A vocabulary value as one line of ASCII JSON, newline included."""
+    return json.dumps(to_json(value), allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def from_line(line: str | bytes) -> Any:
+    """The value that `to_line` made `line` of. Raises StoreError where it is none."""
+    return from_json(parse(line))
+
+
+def from_lines(lines: Iterable[str | bytes]) -> Iterator[Any]:
+    """The values of JSON lines; empty lines are passed over. A StoreError names the line, counted from 1."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield from_line(line)
+            except StoreError as error:
+                raise StoreError(f"Line {number}: {error.message}", error.hint) from error
+
+
+def parse(text: str | bytes) -> Any:
+    """Strict JSON as Python values. Raises StoreError, also where it nests too deep or is no UTF-8."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable("no JSON") from error
+
+
+def encode(value: object) -> Any:
+    """A value of the vocabulary or a field of one as JSON values, without "type" and "version"."""
+    if value is None or isinstance(value, bool | str | int):
+        return value.value if isinstance(value, StrEnum) else value
+    if isinstance(value, float):
+        return _float_out(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, np.ndarray):
+        return _array_out(value)
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        return {name: _encode_field(hints[name], getattr(value, name)) for name in hints}
+    raise TypeError(f"{type(value).__name__} has no wire form")
+
+
+def decode(hint: Any, obj: object) -> Any:
+    """The value of type `hint` that `encode` made `obj` of, e.g. `decode(tuple[Span, ...], [...])`.
+
+    Raises StoreError where `obj` is not the wire form of such a value.
+    """
+    try:
+        return _decoder(hint)(obj)
+    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
+        raise _unreadable(str(error)) from error
+
+
+def plain(value: object) -> Any:
+    """A copy of free-form JSON values (a plan, a call's arguments): NaN and infinities become their names as text."""
+    return json.loads(json.dumps(value, default=_mapping), parse_constant=str)
+
+
+def _encode_field(hint: Any, value: object) -> Any:
+    return plain(value) if _is_free(hint) else encode(value)
+
+
+@cache
+def _is_free(hint: Any) -> bool:
+    """Whether the field holds JSON values of any kind, e.g. `dict[str, Any] | None`."""
+    return hint is Any or (get_origin(hint) is not np.ndarray and any(map(_is_free, get_args(hint))))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _float_out(value: float) -> float | str:
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _array_out(array: np.ndarray[Any, Any]) -> Any:
+    if array.ndim == 1 and array.dtype.kind == "i":
+        return array.tolist()
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return {"shape": list(array.shape), "base64": base64.b64encode(little.tobytes()).decode()}
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+@cache
+def _decoder(hint: Any) -> Decoder:
+    """What checks and rebuilds a value of type `hint`."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if origin in (Union, types.UnionType):
+        return _optional(arguments)
+    if origin is Literal:
+        return lambda obj: _one_of(arguments, obj)
+    if origin is tuple:
+        return lambda obj: tuple(map(_decoder(arguments[0]), _expect(list, obj)))
+    if origin in (dict, Mapping):
+        return _mapping_in(*arguments)
+    if origin is np.ndarray:
+        return lambda obj: _array_in(np.dtype(get_args(arguments[1])[0]), obj)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return lambda obj: hint(_expect(str, obj))
+    return _dataclass_in(hint)
+
+
+def _optional(arguments: tuple[Any, ...]) -> Decoder:
+    (inner,) = (_decoder(part) for part in arguments if part is not type(None))
+    return lambda obj: None if obj is None else inner(obj)
+
+
+def _mapping_in(key_hint: type, value_hint: Any) -> Decoder:
+    value = _decoder(value_hint)
+    return lambda obj: {key_hint(key): value(item) for key, item in _expect(dict, obj).items()}
+
+
+def _dataclass_in(cls: Any) -> Decoder:
+    decoders = {name: _decoder(hint) for name, hint in _hints(cls).items()}
+
+    def rebuild(obj: Any) -> Any:
+        fields = _expect(dict, obj)
+        if unknown := fields.keys() - decoders.keys():
+            raise ValueError(f"{cls.__name__} has no field {min(unknown)!r:.60}")
+        value = cls(**{name: decoders[name](item) for name, item in fields.items()})  # TypeError: a field is missing
+        if isinstance(value, StepBlock):
+            _check_block(value)
+        return value
+
+    return rebuild
+
+
+def _check_block(block: StepBlock) -> None:
+    count, rivals = block.token_ids.shape, block.rival_ids.shape
+    ends = [0, *block.piece_ends.ravel().tolist()]
+    if (
+        len(count) != 1
+        or not count == block.logprobs.shape == block.piece_ends.shape == rivals[:1]
+        or len(rivals) != 2
+        or rivals != block.rival_logprobs.shape
+        or ends != sorted(ends)
+        or ends[-1] != len(block.piece_bytes)
+    ):
+        raise ValueError("the arrays of a StepBlock do not fit together")
+
+
+def _array_in(dtype: np.dtype[Any], obj: Any) -> np.ndarray[Any, Any]:
+    if isinstance(obj, list):
+        if dtype.kind != "i":
+            raise ValueError("a list of integers stands where other numbers belong")
+        return np.array([_SCALARS[int](item) for item in obj], dtype)
+    fields = _expect(dict, obj)
+    shape = [_SCALARS[int](size) for size in _expect(list, fields["shape"])]
+    if any(size < 0 for size in shape):
+        raise ValueError("an array has a negative size")
+    try:
+        data = base64.b64decode(_expect(str, fields["base64"]), validate=True)
+    except binascii.Error as error:
+        raise ValueError("an array is no base64") from error
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+def _expect(kind: type, obj: Any) -> Any:
+    if type(obj) is not kind:
+        raise ValueError(f"{kind.__name__} was expected, not {_name(obj)}")
+    return obj
+
+
+def _int_in(obj: Any) -> int:
+    number: int = _expect(int, obj)
+    if not -INT_LIMIT <= number < INT_LIMIT:
+        raise ValueError("an integer is out of range")
+    return number
+
+
+def _float_in(obj: Any) -> float:
+    if type(obj) is int:
+        return float(_int_in(obj))
+    return float(_one_of(("NaN", "Infinity", "-Infinity"), obj)) if isinstance(obj, str) else float(_expect(float, obj))
+
+
+def _one_of(choices: tuple[Any, ...], obj: Any) -> Any:
+    if not isinstance(obj, str) or obj not in choices:
+        raise ValueError(f"one of {', '.join(map(str, choices))} was expected")
+    return obj
+
+
+_SCALARS: Mapping[Any, Decoder] = {
+    Any: lambda obj: obj,
+    int: _int_in,
+    float: _float_in,
+    str: lambda obj: _expect(str, obj),
+    bool: lambda obj: _expect(bool, obj),
+    bytes: lambda obj: bytes.fromhex(_expect(str, obj)),
+}
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _name(obj: object) -> str:
+    return "null" if obj is None else type(obj).__name__
+
+
+def _unreadable(why: str) -> StoreError:
+    return StoreError(f"These data are not in Forkpoint's wire form ({why}).", "They may be damaged or edited.")
