@@ -7,20 +7,33 @@ import json
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click_default_group import DefaultGroup
 
-from app import __version__, logs
+from app import __version__, logs, session
 from app.errors import AppError
 from app.session import KV_TYPES, EmbeddedSettings, RunHandle, RunRequest, Sampling, Session, resume_run, start_run
-from app.trajectory.events import Event
-from app.trajectory.report import pair_report, row_report
+from app.trajectory.events import (
+    EngineLoading,
+    Estimate,
+    Event,
+    Notice,
+    PairCompared,
+    PassFinished,
+    RunEnded,
+    RunFailed,
+    RunStarted,
+    TrajectoryFinished,
+    TrajectoryStarted,
+)
+from app.trajectory.report import STEP_COLUMNS, pair_report, row_report, step_rows, token_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -55,7 +68,7 @@ def cli() -> None:
     logs.start()
 
 
-@cli.command("open")
+@cli.command(name="open")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--demo", is_flag=True, help="Run the demo at once; without a display, render it offscreen.")
 @click.option("--shots", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("shots"),
@@ -97,7 +110,9 @@ def engine_options(command: F) -> F:
 @cli.command()
 @click.option("--model", type=EXISTING, help="A GGUF file; the default model where absent.")
 @click.option("--episodes", default="0-7", show_default=True, help="Indices and ids, e.g. 0-7,calendar-10.")
-@click.option("--import", "imported", type=EXISTING, help="A recorded conversation (JSON, JSONL) instead of --episodes.")
+@click.option(
+    "--import", "imported", type=EXISTING, help="A recorded conversation (JSON, JSONL) instead of --episodes."
+)
 @click.option("--repeat", default=2, show_default=True, help="How often each path runs from an empty state.")
 @click.option("--repeat-first", type=int, help="Repeat only the first N episodes.")
 @click.option("--rivals", default=5, show_default=True, help="Most probable tokens kept at each step.")
@@ -106,9 +121,9 @@ def engine_options(command: F) -> F:
               help="Continue on sampled ids, or render and tokenise anew as a chat client would.")  # fmt: skip
 @click.option("--until-fork", is_flag=True, help="Pair by pair until one forks, three minutes at most.")
 @click.option("--temperature", default=0.0, show_default=True, help="0 is greedy.")
-@click.option("--top-k", default=Sampling.top_k, show_default=True)
-@click.option("--top-p", default=Sampling.top_p, show_default=True)
-@click.option("--seed", default=Sampling.seed, show_default=True)
+@click.option("--top-k", default=Sampling().top_k, show_default=True)
+@click.option("--top-p", default=Sampling().top_p, show_default=True)
+@click.option("--seed", default=Sampling().seed, show_default=True)
 @engine_options
 @click.option("--out", type=FILE, help="The .forkpoint file to write or add to; an unnamed one where absent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -127,8 +142,8 @@ def run(out: Path | None, as_json: bool, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def resume(file: Path, experiment: int | None, as_json: bool) -> None:
     """Go on with a run that was stopped or killed."""
-    with explained(), opened(file) as session:
-        experiment_id = session.experiment(experiment).id
+    with explained(), opened(file) as source:
+        experiment_id = source.experiment(experiment).id
     with explained():
         finish_run(resume_run(file, experiment_id), as_json)
 
@@ -155,13 +170,13 @@ def finish_run(handle: RunHandle, as_json: bool) -> None:
         signal.signal(signal.SIGINT, previous)
     if progress.failure is not None:
         raise ExplainedError(progress.failure)
-    with opened(handle.path) as session:
-        info = session.experiment(progress.experiment_id)
+    with opened(handle.path) as source:
+        info = source.experiment(progress.experiment_id)
         report = {
             "file": str(handle.path),
             "experiment": info.id,
             "ended": progress.reason,
-            "pairs": [row_report(row) for row in session.rows(info.id)],
+            "pairs": [row_report(row) for row in source.rows(info.id)],
         }
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
@@ -196,7 +211,9 @@ class Progress:
             case TrajectoryStarted(trajectory_id, episode_id, _, path, repeat):
                 self._names[trajectory_id] = f"{episode_id} {path}" + (f" (repeat {repeat})" if repeat > 1 else "")
             case TrajectoryFinished(trajectory_id, status, outcome):
-                click.echo(f"  {self._names[trajectory_id]}: {status}, {outcome.kind} {outcome.detail}".rstrip(), err=True)
+                click.echo(
+                    f"  {self._names[trajectory_id]}: {status}, {outcome.kind} {outcome.detail}".rstrip(), err=True
+                )
             case PairCompared(row):
                 click.echo(f"{row.episode_id}: {row.headline}", err=True)
             case PassFinished(_, path, repeat, False, reasons):
@@ -209,15 +226,15 @@ class Progress:
                 self.failure = AppError(message, hint)
 
 
-@cli.command("list")
+@cli.command(name="list")
 @click.argument("file", type=EXISTING)
 @click.option("--experiment", type=int, help="The newest where absent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(file: Path, experiment: int | None, as_json: bool) -> None:
     """List the pairs of an experiment."""
-    with explained(), opened(file) as session:
-        info = session.experiment(experiment)
-        rows = session.rows(info.id)
+    with explained(), opened(file) as source:
+        info = source.experiment(experiment)
+        rows = source.rows(info.id)
         if as_json:
             report = {
                 "file": str(file),
@@ -225,7 +242,7 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
                 "title": info.title,
                 "created": info.created,
                 "status": str(info.status),
-                "experiments": [{"id": e.id, "title": e.title, "created": e.created} for e in session.experiments()],
+                "experiments": [{"id": e.id, "title": e.title, "created": e.created} for e in source.experiments()],
                 "pairs": [row_report(row) for row in rows],
             }
             click.echo(json.dumps(report, ensure_ascii=False))
@@ -244,8 +261,8 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(file: Path, episode: str, experiment: int | None, repeat: int, as_json: bool) -> None:
     """Compare both paths of an episode. Exits 0 without a fork, 1 with one, 2 on error or an invalid pair."""
-    with explained(), opened(file) as session:
-        pair = session.pair(session.experiment(experiment).id, episode, repeat)
+    with explained(), opened(file) as source:
+        pair = source.pair(source.experiment(experiment).id, episode, repeat)
         if as_json:
             click.echo(json.dumps(pair_report(pair), ensure_ascii=False))
         else:
@@ -261,14 +278,14 @@ def compare(file: Path, episode: str, experiment: int | None, repeat: int, as_js
 @click.option("--csv", "as_csv", is_flag=True, help="A row per step of both paths.")
 def show(file: Path, episode: str, experiment: int | None, repeat: int, as_csv: bool) -> None:
     """Print both paths' tokens, the fork marked."""
-    with explained(), opened(file) as session:
-        pair = session.pair(session.experiment(experiment).id, episode, repeat)
+    with explained(), opened(file) as source:
+        pair = source.pair(source.experiment(experiment).id, episode, repeat)
     if as_csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(STEP_COLUMNS)
         writer.writerows(step_rows(pair))
     else:
-        for line in terminal_lines(pair):
+        for line in token_lines(pair):
             click.echo(line)
 
 
@@ -278,7 +295,7 @@ def show(file: Path, episode: str, experiment: int | None, repeat: int, as_csv: 
 def unpack(file: Path, out: Path) -> None:
     """Write plain row-per-step tables, for Datasette and the sqlite3 shell."""
     with explained():
-        unpack_file(file, out)
+        session.unpack(file, out)
     click.echo(str(out))
 
 
@@ -301,14 +318,18 @@ def shots(folder: Path, file: Path | None) -> None:
 def quantise(source: Path, type_name: str, out: Path) -> None:
     """Requantise a GGUF file with llama.cpp's quantiser, e.g. to F16 for the dequantised control."""
     with explained():
-        click.echo(quantise_model(source, out, type_name))
+        session.quantise(source, out, type_name)
+    click.echo(str(out))
 
 
-@cli.command("self-test")
+@cli.command(name="self-test")
 def self_test() -> None:
     """Check this installation: model, engine, both paths, file, window."""
+    from app import application
+
+    checks = {**session.SELF_TESTS, "a window opens": application.self_test}
     failed = False
-    for name, check in SELF_TESTS:
+    for name, check in checks.items():
         try:
             click.echo(f"ok    {name}: {check()}")
         except AppError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path as FilePath
-from typing import Any
 
 from app import paths
 from app.engine.base import Engine, Sampling
+from app.engine.default_model import default_model
 from app.engine.opening import open_engine
 from app.engine.settings import KV_TYPES, EmbeddedSettings
 from app.errors import AppError, StoreError
@@ -19,10 +21,13 @@ from app.experiment.pairs import PairReader
 from app.experiment.plans import RunRequest, choose, from_plan
 from app.experiment.runner import Runner
 from app.settings import Settings
+from app.store.lock import why_read_only
 from app.store.reader import Reader
+from app.store.recorder import Recorder
+from app.trajectory.episode import Episode
 from app.trajectory.events import EngineLoading, Event, RunEnded, RunFailed
 from app.trajectory.pair import NEAR_TIE_NATS, Pair, PairRow
-from app.trajectory.trajectory import ExperimentInfo, PassInfo
+from app.trajectory.trajectory import ExperimentInfo, PassInfo, Status
 
 __all__ = ["KV_TYPES", "EmbeddedSettings", "RunHandle", "RunRequest", "Sampling", "Session", "Settings"]
 
@@ -30,27 +35,34 @@ log = logging.getLogger(__name__)
 
 
 class Session:
-    """One open file. Reads only; whatever writes is a run. Raises StoreError where the file cannot be read."""
+    """One open file. Reads only; whatever writes is a run. Raises StoreError where the file cannot be read.
 
-    def __init__(self, reader: Reader, near_tie: float = NEAR_TIE_NATS) -> None:
-        self.path = reader.path
+    `notice` says why runs cannot be added to the file, "" where they can.
+    """
+
+    def __init__(self, path: FilePath, notice: str, near_tie: float = NEAR_TIE_NATS) -> None:
+        self.path = path
         self.near_tie = near_tie
-        self._reader = reader
+        self.notice = notice
+        self._reader = Reader(path)
 
     @classmethod
     def open(cls, path: FilePath | str, near_tie: float = NEAR_TIE_NATS) -> Session:
         """Open a file of data; one that is being written, or lies in a read-only folder, opens all the same."""
-        return cls(Reader(FilePath(path)), near_tie)
+        path = FilePath(path)
+        session = cls(path, why_read_only(path), near_tie)
+        if not session.read_only and any(info.status is Status.RUNNING for info in session.experiments()):
+            recorder = Recorder(path)  # nobody holds the file, so whatever still runs in it is dead
+            try:
+                recorder.interrupt_running()
+            finally:
+                recorder.close()
+        return session
 
     @property
     def read_only(self) -> bool:
         """Whether runs cannot be added to this file."""
-        return self._reader.read_only
-
-    @property
-    def notice(self) -> str:
-        """Why the file is read-only; "" where it is not."""
-        return self._reader.notice
+        return bool(self.notice)
 
     def experiments(self) -> list[ExperimentInfo]:
         """All experiments, newest first."""
@@ -84,7 +96,7 @@ class Session:
 
     def size_bytes(self) -> int:
         """Size of the file on disk."""
-        return self.path.stat().st_size
+        return self._reader.size().size_bytes
 
     def close(self) -> None:
         """Close the file."""
@@ -136,7 +148,9 @@ def resume_run(path: FilePath, experiment_id: int, near_tie: float = NEAR_TIE_NA
     return _run(path, request, episodes, near_tie, experiment_id)
 
 
-def _run(path: FilePath, request: RunRequest, episodes: Any, near_tie: float, resume: int | None) -> RunHandle:
+def _run(
+    path: FilePath, request: RunRequest, episodes: tuple[Episode, ...], near_tie: float, resume: int | None
+) -> RunHandle:
     def work(inbox: deque[Event], stop: threading.Event) -> None:
         Runner(_opener(request), path, request, episodes, inbox.append, stop, near_tie, resume).run()
 
@@ -159,7 +173,9 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
             inbox.append(RunFailed(experiment_id, error.message, error.hint))
         except Exception as error:
             log.exception("a bug ended the run")
-            inbox.append(RunFailed(experiment_id, f"That ended unexpectedly: {error!r}.", "This is a bug; see the log."))
+            inbox.append(
+                RunFailed(experiment_id, f"That ended unexpectedly: {error!r}.", "This is a bug; see the log.")
+            )
         else:
             inbox.append(RunEnded(experiment_id, "stopped" if stop.is_set() else "again", pair.cached.episode_id))
 
@@ -168,3 +184,53 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
 
 def _opener(request: RunRequest) -> Callable[[], Engine]:
     return lambda: open_engine(request.engine, request.model, request.settings)
+
+
+def check_model(path: FilePath) -> Mapping[str, object]:
+    """What a GGUF file really holds: name, size, architecture, tensor types. Raises ModelFileError."""
+    from app.engine.gguf import inspect
+
+    return asdict(inspect(path))
+
+
+def quantise(source: FilePath, target: FilePath, type_name: str) -> None:
+    """Requantise a GGUF file with llama.cpp's quantiser. Raises ModelFileError or EngineError."""
+    from app.engine.quantise import quantise as requantise
+
+    requantise(source, target, type_name)
+
+
+def unpack(source: FilePath, target: FilePath) -> None:
+    """Write plain row-per-step tables of a file. Raises StoreError."""
+    from app.store.unpack import unpack as write_plain
+
+    write_plain(source, target)
+
+
+def _check_model() -> str:
+    return f"{default_model().name}, SHA-256 as expected"
+
+
+def _check_paths() -> str:
+    """Run a real pair into a throw-away file; both paths must prove what they did with the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        handle = start_run(RunRequest(episodes="0", repeat=1, out=FilePath(folder) / "self-test.forkpoint"))
+        handle.join()
+        ended = handle.inbox[-1]
+        if isinstance(ended, RunFailed):
+            raise AppError(ended.message, ended.hint)
+        session = Session.open(handle.path)
+        try:
+            row = session.rows(session.experiment().id)[0]
+        finally:
+            session.close()
+    if not row.valid:
+        raise AppError(f"The pair is not valid: {'; '.join(row.problems)}.")
+    return row.headline
+
+
+SELF_TESTS: Mapping[str, Callable[[], str]] = {
+    "the default model is here": _check_model,
+    "both paths of an episode run and are proved": _check_paths,
+}
+"""What `forkpoint self-test` runs without a window; each returns a finding or raises AppError."""

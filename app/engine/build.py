@@ -36,9 +36,13 @@ def compile_flags(config: Path) -> str:
     if not config.is_file():
         return ""
     options = re.findall(r'^set\((GGML_\w+) "([^"]*)"\)', config.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    off = tuple(f"{name}_" for name, value in options if value == "OFF")  # GGML_CUDA off: drop GGML_CUDA_GRAPHS too
     skipped = ("_FOUND", "_DEFAULT", "HEADERS", "_VERSION_MIN")
-    kept = [f"{name}={value}" for name, value in options if value not in ("", "OFF") and not name.endswith(skipped)]
-    return " ".join(kept)
+    return " ".join(
+        f"{name}={value}"
+        for name, value in options
+        if value not in ("", "OFF") and not name.startswith(off) and not name.endswith(skipped)
+    )
 
 
 def cpu_name() -> str:

@@ -54,7 +54,7 @@ def serve(connection: Connection, path: Path, settings: EmbeddedSettings) -> Non
 
 
 class _Commands:
-    """Reads the pipe on a thread of its own, so that a stop, or the parent's end, is seen while tokens are evaluated."""
+    """Reads the pipe on its own thread, so that a stop, or the parent's end, is seen while tokens are evaluated."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

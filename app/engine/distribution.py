@@ -17,10 +17,11 @@ class Distribution:
     """The unfiltered softmax over one row of logits, float32 [n_vocab], which may be a view that changes later.
 
     Logprobs are in nats, float32: float32 exponentials, summed in float64 (DESIGN 3). Raises EngineError where the
-    row holds no finite maximum (NaN or infinity).
+    row holds no finite maximum (NaN or infinity). `scratch`, of the row's shape, spares a fresh page-faulting buffer
+    at every step.
     """
 
-    def __init__(self, logits: NDArray[np.float32]) -> None:
+    def __init__(self, logits: NDArray[np.float32], scratch: NDArray[np.float32] | None = None) -> None:
         self._logits = logits
         best = logits.max()  # NaN anywhere makes this NaN
         if not math.isfinite(best):
@@ -28,7 +29,9 @@ class Distribution:
                 "The model's output is not a number.",
                 "Its weights may be damaged, or this build cannot compute them: compare the file's SHA-256.",
             )
-        self._log_total = float(best) + math.log(np.exp(logits - best).sum(dtype=np.float64))
+        exponentials = np.subtract(logits, best, out=scratch)
+        np.exp(exponentials, out=exponentials)
+        self._log_total = float(best) + math.log(exponentials.sum(dtype=np.float64))
 
     def logprob(self, token_id: int) -> float:
         """Log-probability of `token_id` in nats, rounded to float32."""

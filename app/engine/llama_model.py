@@ -16,7 +16,7 @@ _WARNING, _ERROR = 2, 3  # enum ggml_log_level
 _KV_TYPES = {
     "f16": llama_cpp.GGML_TYPE_F16,
     "f32": llama_cpp.GGML_TYPE_F32,
-    "bf16": llama_cpp.GGML_TYPE_BF16,
+    "bf16": 30,  # GGML_TYPE_BF16; the bindings leave it out
     "q8_0": llama_cpp.GGML_TYPE_Q8_0,
     "q4_0": llama_cpp.GGML_TYPE_Q4_0,
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import llama_cpp
 import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.base import GenerateRequest, Progress, Sampling, Snapshot
 from app.engine.distribution import Distribution
@@ -62,6 +63,8 @@ class LlamaState:
         for slot in range(self.n_ubatch):
             self._batch.n_seq_id[slot] = 1
             self._batch.seq_id[slot][0] = 0
+        self._scratch = np.empty(model.n_vocab, np.float32)
+        self._logits, self._logits_address = self._scratch, 0
         self.held: list[int] = []
 
     def generate(
@@ -174,8 +177,8 @@ class LlamaState:
                 and llama_cpp.llama_memory_seq_rm(self._memory, 0, keep, -1)
             ):
                 tally.note = (
-                    f"The model's memory cannot go back to token {keep:,} (its entries start at {max(pos_min, 0) + 1:,}): "
-                    "the prompt was evaluated from the start."
+                    f"The model's memory cannot go back to {keep:,} tokens (its entries start at "
+                    f"{max(pos_min, 0) + 1:,}): the prompt was evaluated from the start."
                 )
                 keep = 0
             if keep == 0:
@@ -221,13 +224,20 @@ class LlamaState:
             self.held = self.held[:keep]
 
     def _choose(self, sampler: _Sampler, rivals: int) -> RawStep:
-        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
-        logits = np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
-        distribution = Distribution(logits)
+        distribution = Distribution(self._last_logits(), self._scratch)
         ids = distribution.largest(max(1, rivals))
         token_id = sampler.sample(self._context) if sampler.chain else ids[0]
         logprobs = [distribution.logprob(rival) for rival in ids]
         return token_id, distribution.logprob(token_id), ids[:rivals], logprobs[:rivals]
+
+    def _last_logits(self) -> NDArray[np.float32]:
+        """The last evaluated token's row: a view of llama.cpp's buffer, which the next evaluation overwrites."""
+        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
+        address = ctypes.addressof(pointer.contents)
+        if address != self._logits_address:
+            self._logits = np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
+            self._logits_address = address
+        return self._logits
 
     def _report(
         self, tally: _Tally, reason: str, begin: float, prefilled: float | None, first: float | None

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.errors import AppError, EngineDied
 
-_LAST_LINES = 4
+_LAST_LINES = 6
 
 
 def _run(connection: Connection, output: str, target: Callable[..., None], args: tuple[Any, ...]) -> None:

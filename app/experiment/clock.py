@@ -17,8 +17,8 @@ class Clock:
         self._seconds: dict[Path, list[float]] = {Path.CACHED: [], Path.RECOMPUTE: []}
         self._began = 0.0
 
-    def begin(self, path: Path) -> None:
-        """A trajectory of this path begins."""
+    def begin(self) -> None:
+        """A trajectory begins."""
         self._began = time.monotonic()
 
     def end(self, path: Path, skipped: bool) -> None:

@@ -18,7 +18,7 @@ def environment_of(info: EngineInfo, template: ChatTemplate) -> dict[str, Any]:
         "build": _plain(info.build),
         "model": _plain(info.model),
         "settings": _plain(info.settings),
-        "chat_template_used": template.origin,
+        "chat_template_note": template.note,
     }
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from app.diagnosis.noise import noise_floor
 from app.diagnosis.verdict import judge
 from app.experiment.acceptance import pair_problems
 from app.store.reader import Reader
 from app.store.recorder import Recorder
 from app.trajectory.codec import from_json, to_json
-from app.trajectory.compare import bit_identical, compare, shared_drift
+from app.trajectory.compare import bit_identical, compare, drift, shared_mask
 from app.trajectory.pair import Comparison, NoiseFloor, Pair, PairRow, Repeats
-from app.trajectory.step import LogprobArray
+from app.trajectory.step import MarginArray
 from app.trajectory.trajectory import ExperimentInfo, PassInfo, Path, Status, Trajectory
 
 ROWS = "rows"
@@ -31,7 +33,7 @@ class PairReader:
     reader: Reader
     experiment: ExperimentInfo
     near_tie: float
-    _drifts: dict[str, LogprobArray] = field(default_factory=dict, init=False)
+    _drifts: dict[str, MarginArray] = field(default_factory=dict, init=False)
 
     def pair(self, episode_id: str, repeat: int = 1) -> Pair | None:
         """The pair, or None where one of the paths has not begun it."""
@@ -53,7 +55,7 @@ class PairReader:
         sides = self._sides(episode_id, 1)
         if sides is None or any(side.status is not Status.DONE for side in sides):
             return None
-        self._drifts[episode_id] = shared_drift(*sides)
+        self._drifts[episode_id] = _shared_drift(*sides)
         recorder.put_derived(self.experiment.id, NOISE, to_json(self._measured_floor()))
         row = self._row(episode_id)
         kept = self._kept_rows() | {episode_id: row}
@@ -70,7 +72,7 @@ class PairReader:
     def _measured_floor(self) -> NoiseFloor:
         for episode_id in self.experiment.plan["episode_ids"]:
             if episode_id not in self._drifts and (sides := self._sides(episode_id, 1)) is not None:
-                self._drifts[episode_id] = shared_drift(*sides)
+                self._drifts[episode_id] = _shared_drift(*sides)
         return noise_floor(self._drifts.values())
 
     def _kept_rows(self) -> dict[str, PairRow]:
@@ -87,7 +89,7 @@ class PairReader:
     def _trajectory(self, path: Path, repeat: int, episode_id: str) -> Trajectory | None:
         info = self._pass(path, repeat)
         found = self.reader.trajectory_ids(info.id).get(episode_id) if info else None
-        return self.reader.trajectory(found[0]) if found else None
+        return None if found is None else self.reader.trajectory(found)
 
     def _sides(self, episode_id: str, repeat: int) -> tuple[Trajectory, Trajectory] | None:
         cached = self._trajectory(Path.CACHED, repeat, episode_id)
@@ -155,3 +157,9 @@ class PairReader:
             self.experiment.id, episode_id, episode_id.rsplit("-", 1)[0], 1, None, None, None, None, None, 0,
             tool_calls_changed=False, outcome_changed=False, valid=None, code="open", headline="Not finished yet.",
         )  # fmt: skip
+
+
+def _shared_drift(cached: Trajectory, recompute: Trajectory) -> MarginArray:
+    """Drift in nats at the shared, non-flip steps of a pair, float64 [n]."""
+    values = drift(cached, recompute)[shared_mask(cached, recompute)]
+    return values[~np.isnan(values)]

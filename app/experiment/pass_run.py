@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
-from app.engine.base import Engine, EngineInfo, GenerateRequest, Progress, State
+from app.engine.base import Engine, EngineInfo, GenerateRequest, Progress, Snapshot, State
 from app.errors import ContextOverflow, EngineDied, EngineError, WorkloadError
 from app.experiment.plans import RunRequest
 from app.store.recorder import Recorder
@@ -23,7 +23,7 @@ from app.trajectory.events import (
 )
 from app.trajectory.provenance import KvLedger
 from app.trajectory.step import Step, StepBlock
-from app.trajectory.trajectory import Path, Prompt, RequestReport, Status
+from app.trajectory.trajectory import Path, Prompt, RequestReport, Span, Status
 from app.workload.chat import ChatTemplate
 from app.workload.dialogue import Dialogue
 
@@ -31,7 +31,7 @@ FLUSH_STEPS = 64
 FLUSH_SECONDS = 0.05
 
 
-class Stopped(Exception):  # noqa: N818 - a request of the user, no error
+class Stopped(Exception):
     """The user stopped the run in the middle of an answer."""
 
 
@@ -59,8 +59,11 @@ class PassRun:
     state: State | None = None
     ledger: KvLedger = field(default_factory=KvLedger)
 
-    def play(self, episode: Episode) -> Status:
-        """Run one episode to its end and record it. Raises Stopped, EngineDied or StoreError; the rest is an outcome."""
+    def play(self, episode: Episode) -> None:
+        """Run one episode to its end and record it.
+
+        Raises Stopped, EngineDied or StoreError; every other known error is an outcome of the trajectory.
+        """
         tools = self.tools
         trajectory_id = tools.recorder.start_trajectory(self.pass_id, episode.id, episode.family)
         tools.tell(TrajectoryStarted(trajectory_id, episode.id, episode.family, self.path, self.repeat))
@@ -77,7 +80,11 @@ class PassRun:
         except (EngineError, WorkloadError) as error:
             outcome = Outcome("error", str(error))
         self._finish(trajectory_id, Status.DONE, outcome)
-        return Status.DONE
+
+    def resume(self, snapshot: Snapshot, spans: Sequence[Span]) -> None:
+        """Go on from a State that was kept, with what is known of how it was written. Raises EngineError."""
+        self.state = self.tools.engine.restore(snapshot)
+        self.ledger = KvLedger(snapshot.ids, spans)
 
     def close(self) -> None:
         """Give the pass's State back."""
@@ -161,4 +168,3 @@ class PassRun:
             self.state = self.tools.engine.open_state()
             self.ledger = KvLedger()
         return self.state
-

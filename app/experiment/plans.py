@@ -12,8 +12,9 @@ from app.engine.settings import EmbeddedSettings
 from app.errors import SettingsError
 from app.trajectory.codec import from_json, to_json
 from app.trajectory.episode import Episode
-from app.workload import builtin, imports
+from app.workload import builtin
 from app.workload.dialogue import MAX_TOKENS
+from app.workload.imports import load_episodes
 
 DEMO_SECONDS = 180.0
 """How long --until-fork looks for a fork before it says that it found none."""
@@ -59,7 +60,7 @@ class RunRequest:
 def choose(request: RunRequest) -> tuple[Episode, ...]:
     """The episodes that a request names. Raises WorkloadError."""
     if request.imported is not None:
-        return imports.load(request.imported)
+        return load_episodes(request.imported)
     return builtin.select(request.episodes)
 
 

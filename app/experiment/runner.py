@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from threading import Event
 
-from app.engine.base import Engine, EngineInfo
+from app.engine.base import Engine, EngineInfo, Snapshot
 from app.errors import AppError, EngineDied, EngineError, StoreError
 from app.experiment.acceptance import accept
 from app.experiment.clock import Clock
@@ -69,6 +69,7 @@ class Runner:
     def _run(self) -> None:
         self.tell(EngineLoading("Loading the model…"))
         recorder = Recorder(self.file)
+        recorder.interrupt_running()  # we hold the file's lock: whatever still runs in it is dead
         try:
             engine = self.open_engine()
             try:
@@ -113,7 +114,8 @@ class Course:
         runner.experiment_id = self._experiment()
         tell = runner.tell
         tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), runner.request.repeat))
-        self.pairs = PairReader(self.reader, runner.experiment_id, runner.near_tie)
+        experiment = next(info for info in self.reader.experiments() if info.id == runner.experiment_id)
+        self.pairs = PairReader(self.reader, experiment, runner.near_tie)
         try:
             reason, episode_id = self._play()
         except Stopped:
@@ -131,6 +133,7 @@ class Course:
         """Give back what the course opened."""
         for run in self.passes:
             run.close()
+        self.tools.template.close()
         self.reader.close()
 
     def _play(self) -> tuple[str, str | None]:
@@ -146,17 +149,16 @@ class Course:
             for episode, run, skip in self._order(episodes, cached, recompute):
                 if runner.stop.is_set():
                     raise Stopped
-                self.clock.begin(run.path)
+                self.clock.begin()
                 if not skip:
                     run.play(episode)
                     self._keep_snapshot(run, episodes, episode)
                 self.clock.end(run.path, skip)
                 runner.tell(self.clock.estimate())
-                if repeat == 1 and (run.path is Path.RECOMPUTE or self._one_state()):
-                    forked = self._compare(episode)
-                    if request.until_fork and forked:
-                        self._accept_passes(repeat, episodes, until=episode)
-                        return "forked", episode.id
+                forked = run.path is Path.RECOMPUTE and self._compare(episode)
+                if request.until_fork and forked:
+                    self._accept_passes(repeat, episodes, until=episode)
+                    return "forked", episode.id
                 if request.until_fork and time.monotonic() - started > DEMO_SECONDS and run.path is Path.RECOMPUTE:
                     self._accept_passes(repeat, episodes, until=episode)
                     return "no fork", None
@@ -216,6 +218,7 @@ class Course:
             return run, len(old.episode_ids)
         done = self._episodes_done(old)
         if old.path is Path.RECOMPUTE:
+            self.recorder.resume_pass(old.id)
             return run, done
         kept = self.reader.snapshot(old.id)
         if kept is None:
@@ -223,14 +226,15 @@ class Course:
                 sentence = f"The cached pass {old.repeat} starts over: the state of its cache was not kept."
                 self.runner.tell(Notice(sentence))
             return None
-        ids, data, meta, episodes_done = kept
-        run.resume(ids, data, [from_json(span) for span in meta["spans"]])
-        return run, episodes_done
+        spans = [from_json(span) for span in kept.meta["spans"]]
+        run.resume(Snapshot(kept.ids, kept.data, kept.meta), spans)
+        self.recorder.resume_pass(old.id)
+        return run, kept.episodes_done
 
     def _episodes_done(self, info: PassInfo) -> int:
-        found = self.reader.trajectory_ids(info.id)
+        found = self.reader.entries(info.id)
         for number, episode_id in enumerate(info.episode_ids):
-            if episode_id not in found or found[episode_id][1] is not Status.DONE:
+            if episode_id not in found or found[episode_id].status is not Status.DONE:
                 return number
         return len(info.episode_ids)
 
@@ -254,7 +258,7 @@ class Course:
             run.close()
             self.recorder.drop_snapshot(run.pass_id)
             ids = self.reader.trajectory_ids(run.pass_id)
-            played = [self.reader.trajectory(ids[e.id][0]) for e in expected if e.id in ids]
+            played = [self.reader.trajectory(ids[e.id]) for e in expected if e.id in ids]
             problems, unproven = accept(played, run.path, [e.id for e in expected], self.runner.request.rivals)
             reasons = [*problems, *unproven]
             self.recorder.finish_pass(run.pass_id, Status.DONE, not reasons, reasons)
@@ -296,5 +300,4 @@ class Course:
                 f"The run cannot go on: {', '.join(sorted(changed))} changed since it began.",
                 "Its passes would mix two set-ups. Start a new run.",
             )
-        self.recorder.resume_experiment(kept.id)
         return kept.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -22,25 +23,49 @@ class WriterLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + "-lock")
+        self._path = path.resolve().with_name(path.resolve().name + "-lock")  # one lock, whatever link leads to it
+        self._held = False
+        while not self._held:
+            self._connection = self._lock(path)
+            # The one before may have unlinked the file between our opening and our locking it: then it locks nothing.
+            self._held = self._path.exists()
+            if not self._held:
+                self._connection.close()
+
+    def _lock(self, path: Path) -> sqlite3.Connection:
+        connection = None
         try:
-            self._connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            connection.execute("BEGIN EXCLUSIVE")
+            return connection
         except sqlite3.OperationalError as error:
-            raise StoreError(f"{path} cannot be written.", "Its folder is read-only or does not exist.") from error
-        try:
-            self._connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            if "locked" not in str(error):
-                raise StoreError(f"{path} cannot be written.", "Its folder is read-only.") from error
-            raise FileInUse(
-                f"{path.name} is being written by another Forkpoint window or command.",
-                "It can be opened for reading meanwhile.",
+            if connection is not None:
+                connection.close()
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise FileInUse(
+                    f"{path.name} is being written by another Forkpoint window or command.",
+                    "It can be opened for reading meanwhile.",
+                ) from error
+            raise StoreError(
+                f"{path.name} cannot be written.", f"The folder {path.parent} is read-only or does not exist."
             ) from error
 
     def close(self) -> None:
         """Let the next writer in; closing twice is harmless."""
-        # Unlinked while still locked: whoever opened it before fails on the lock, whoever comes later makes a new one.
-        with suppress(OSError):
-            self._path.unlink()
-        self._connection.close()
+        if self._held:
+            self._held = False
+            # While still locked: whoever opened it before us fails on the lock, whoever comes later makes a new one.
+            with suppress(OSError):
+                self._path.unlink()
+            self._connection.close()
+
+
+def why_read_only(path: Path) -> str:
+    """A sentence that says why nothing can be added to the file now, "" where it can."""
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"{path.name} is read-only."
+    try:
+        WriterLock(path).close()
+    except StoreError as error:
+        return error.message
+    return ""

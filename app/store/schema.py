@@ -169,7 +169,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     where the file is of another kind, newer than this Forkpoint, or has other tables.
     """
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreError("This is no Forkpoint file.", "It is a SQLite database that another program made.")
+        raise StoreError("This is no Forkpoint file.", "It is empty, or another program made it.")
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > schema_version():
         raise StoreError(

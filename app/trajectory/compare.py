@@ -8,7 +8,7 @@ differs, is still one of them (same context, another choice); nothing after it c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,28 +82,51 @@ def shared_mask(cached: Trajectory, recompute: Trajectory) -> BoolArray:
     return _shared(cached, _align(cached, recompute)[1])
 
 
-def bit_identical(first: Trajectory, second: Trajectory) -> str:
-    """"" where a repeat has every id and logprob bit for bit, else where they first differ (counted from 1).
+def shared_drift(cached: Trajectory, recompute: Trajectory) -> MarginArray:
+    """The known drifts at shared, non-flip steps in nats, float64: what the noise floor is made of."""
+    fork, aligned = _align(cached, recompute)
+    drifts = _change(_logprobs(cached), _logprobs(recompute), fork, aligned)[_shared(cached, aligned)]
+    return drifts[~np.isnan(drifts)]
 
-    An unfinished side is compared as far as it goes; sides of different logprob depth within a tolerance.
+
+def bit_identical(first: Trajectory, second: Trajectory) -> str:
+    """Where a repeat first differs, counted from 1; "" where every id and logprob is bit-identical.
+
+    An unfinished side is compared up to its last finished request; sides of different logprob depth within a
+    tolerance.
     """
-    for number, (left, right) in enumerate(zip(first.requests, second.requests, strict=False), start=1):
+    for index, (left, right) in enumerate(zip(first.requests, second.requests, strict=False)):
         if not np.array_equal(left.prompt.ids, right.prompt.ids):
-            return f"request {number}, prompt token {shared_length(left.prompt.ids, right.prompt.ids) + 1}"
-        same = shared_length(left.steps.token_ids, right.steps.token_ids)
-        row = _first_unequal_row(left.steps, right.steps, same)
-        if row is not None:
-            return f"request {number}, token {row + 1}: another logprob"
-        if max(len(left.steps), len(right.steps)) > same and not _is_cut_short(first, second, number - 1, same):
-            return f"request {number}, token {same + 1}: another token"
+            return f"request {index + 1}, prompt token {shared_length(left.prompt.ids, right.prompt.ids) + 1}"
+        if _is_open(first, index) or _is_open(second, index):
+            return ""
+        if difference := blocks_differ(left.steps, right.steps):
+            return f"request {index + 1}, {difference}"
     counts = len(first.requests), len(second.requests)
-    if _is_done(first) and _is_done(second) and counts[0] != counts[1]:
+    if counts[0] != counts[1] and _is_done(first) and _is_done(second):
         return f"request {min(counts) + 1}: only one run has it"
     return ""
 
 
+def blocks_differ(left: StepBlock, right: StepBlock) -> str:
+    """Where two answers first differ, e.g. "token 17: another logprob"; "" where they are bit-identical."""
+    same = shared_length(left.token_ids, right.token_ids)
+    row = _first_unequal_row(left, right, same)
+    if row is not None:
+        return f"token {row + 1}: another logprob"
+    if same == min(len(left), len(right)):
+        return "" if len(left) == len(right) else f"token {same + 1}: only one run has it"
+    return f"token {same + 1}: another token"
+
+
 def _is_done(trajectory: Trajectory) -> bool:
     return trajectory.status is Status.DONE
+
+
+def _is_open(trajectory: Trajectory, index: int) -> bool:
+    """Whether the answer to request `index` is as short as it is only because the run was stopped or still goes on."""
+    report = trajectory.requests[index].report
+    return not _is_done(trajectory) and (report is None or report.finish_reason == "cancelled")
 
 
 def _align(cached: Trajectory, recompute: Trajectory) -> tuple[Fork | None, int]:
@@ -118,23 +141,15 @@ def _align(cached: Trajectory, recompute: Trajectory) -> tuple[Fork | None, int]
             continue
         at = shared_length(left.steps.token_ids, right.steps.token_ids)
         sides = _step_side(left, at), _step_side(right, at)
-        if None not in sides:
+        if sides[0] is not None and sides[1] is not None:
             return Fork(ForkKind.TOKEN, index, at, *sides), aligned + at + 1
-        if _is_cut_short(cached, recompute, index, at):
+        shorter = cached if sides[0] is None else recompute
+        if _is_open(shorter, index):
             return None, aligned + at
-        if (left if sides[0] is None else right).report is None:  # it ended in an error, in the middle of the answer
+        if shorter.requests[index].report is None:  # it ended in an error in the middle of the answer
             return Fork(ForkKind.REQUESTS, index, None, None, None), aligned + at
         return Fork(ForkKind.LENGTH, index, at, *sides), aligned + at
     return _requests_fork(cached, recompute), aligned
-
-
-def _is_cut_short(left: Trajectory, right: Trajectory, index: int, same: int) -> bool:
-    """Whether request `index` ends after `same` steps on one side only because that side was stopped there."""
-    sides = [side for side in (left, right) if len(side.requests[index].steps) == same]
-    reports = [(side, side.requests[index].report) for side in sides]
-    return any(
-        not _is_done(side) and (report is None or report.finish_reason == "cancelled") for side, report in reports
-    )
 
 
 def _requests_fork(cached: Trajectory, recompute: Trajectory) -> Fork | None:
@@ -144,15 +159,15 @@ def _requests_fork(cached: Trajectory, recompute: Trajectory) -> Fork | None:
     if not _is_done(shorter):
         return None
     if len(longer.requests) == count:
-        if not _is_done(longer) or (_failure(shorter) == _failure(longer)):
+        if not _is_done(longer) or _failure(shorter) == _failure(longer):
             return None
-        open_last = count and any(side.requests[-1].report is None for side in (shorter, longer))
-        count -= bool(open_last)
+        # An error in the middle of an answer leaves that request without a report; else it met the next request.
+        count -= any(side.requests[-1].report is None for side in (shorter, longer) if count)
     return Fork(ForkKind.REQUESTS, count, None, None, None)
 
 
 def _failure(trajectory: Trajectory) -> str:
-    """ "error" or "overflow" where the trajectory ended in one; both are outcomes of it (STUDY), "" else."""
+    """How the trajectory failed, "" where it did not. Both ways are outcomes of it (STUDY)."""
     return trajectory.outcome.kind if trajectory.outcome.kind in ("error", "overflow") else ""
 
 
@@ -195,23 +210,44 @@ def _shared(cached: Trajectory, aligned: int) -> BoolArray:
     return np.repeat(np.asarray(hits, np.bool_), np.diff(cached.step_starts))[:aligned]
 
 
-def _reduced(how: object, values: MarginArray) -> float | None:
-    raise NotImplementedError
+def _reduced(reduce: Callable[[MarginArray], np.floating], values: MarginArray) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(reduce(known)) if len(known) else None
 
 
 def _equal_so_far(cached: Trajectory, recompute: Trajectory, aligned: int) -> bool:
     """Whether the logprobs and rivals of all aligned steps are bit-identical."""
-    starts: Sequence[int] = cached.step_starts.tolist()
+    starts = zip(cached.requests, recompute.requests, cached.step_starts.tolist(), strict=False)
     return all(
         _first_unequal_row(left.steps, right.steps, min(aligned - start, len(left.steps))) is None
-        for left, right, start in zip(cached.requests, recompute.requests, starts, strict=False)
+        for left, right, start in starts
         if start < aligned
     )
 
 
 def _first_unequal_row(left: StepBlock, right: StepBlock, size: int) -> int | None:
     """The first of `size` steps whose logprob, rival ids or rival logprobs differ; None where none does."""
-    raise NotImplementedError
+    depth = min(left.rival_ids.shape[1], right.rival_ids.shape[1])
+    sampled = left.logprobs[:size], right.logprobs[:size]
+    rivals = left.rival_logprobs[:size, :depth], right.rival_logprobs[:size, :depth]
+    if left.rival_ids.shape[1] != right.rival_ids.shape[1]:
+        equal = _close(*sampled) & _close(*rivals).all(axis=1)
+    else:
+        ids = left.rival_ids[:size], right.rival_ids[:size]
+        if all(np.array_equal(a.view(np.int32), b.view(np.int32)) for a, b in (sampled, rivals, ids)):
+            return None  # the usual case, in a fraction of the time
+        equal = _same_bits(*sampled) & _same_bits(*rivals).all(axis=1) & (ids[0] == ids[1]).all(axis=1)
+    return None if equal.all() else int(np.argmin(equal))
+
+
+def _same_bits(left: LogprobArray, right: LogprobArray) -> BoolArray:
+    """Bit for bit; two values that were not reported are equal whatever their NaN looks like."""
+    equal: BoolArray = left.view(np.int32) == right.view(np.int32)
+    return equal | (np.isnan(left) & np.isnan(right))
+
+
+def _close(left: LogprobArray, right: LogprobArray) -> BoolArray:
+    return np.isclose(left, right, rtol=0, atol=DEPTH_TOLERANCE_NATS, equal_nan=True)
 
 
 def _calls(trajectory: Trajectory, other: Trajectory, finished: bool) -> list[tuple[str, str]]:

@@ -46,7 +46,8 @@ class Episode:
 
     `opening` are the messages before the first turn (system text with the tools, few-shot examples); `turns` are what
     the user says, one after the other. `tools` are JSON-schema function descriptions, `world` is the family's initial
-    state. An imported conversation carries its recorded tool results in `recorded`.
+    state. An imported conversation carries its recorded tool results in `recorded`, one tuple a turn. `raw_ids` make an
+    episode of one request with just these ids.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Episode:
     tools: tuple[dict[str, Any], ...] = ()
     world: dict[str, Any] = field(default_factory=dict)
     recorded: tuple[tuple[Message, ...], ...] = ()
+    raw_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,9 +108,10 @@ class Comparison:
 class Verdict:
     """The plain sentence over a pair.
 
-    `code` is a cause class of the field (N numeric, S state, A accounting, P prompts, O observation) or "equal",
-    "drift" (equal tokens, unequal logprobs), "invalid", "unproven", "open" (a side is not finished). `rule` prints the
-    rule that gave the code, with the numbers that went in.
+    `code` is a cause class of the field (N numeric, S state, A accounting, P prompts, O observation), "fork" (forked,
+    but nothing decides between the classes, e.g. not repeated yet) or "equal", "drift" (equal tokens, unequal
+    logprobs), "invalid", "unproven", "open" (a side is not finished). `rule` prints the rule that gave the code, with
+    the numbers that went in.
     """
 
     code: str

@@ -17,12 +17,22 @@ class KvLedger:
     The cached path keeps one for a whole pass; the recompute path opens a new one with every State.
     """
 
-    def __init__(self) -> None:
-        self._ids: IdArray = as_ids(())
-        self._spans: tuple[Span, ...] = ()
+    def __init__(self, ids: Iterable[int] = (), spans: Sequence[Span] = ()) -> None:
+        self._ids: IdArray = as_ids(ids)
+        self._spans = tuple(spans)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """How the positions that the State holds now were written."""
+        return self._spans
 
     def take(
-        self, writer: str, prompt_ids: Iterable[int], cached: int | None, chunks: Sequence[int], answer_ids: Iterable[int]
+        self,
+        writer: str,
+        prompt_ids: Iterable[int],
+        cached: int | None,
+        chunks: Sequence[int],
+        answer_ids: Iterable[int],
     ) -> tuple[Span, ...]:
         """Book one request and return the spans of its whole prompt, as they stand at the answer's first token.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from app.trajectory.pair import ForkSide, Pair, PairRow
+import numpy as np
+
+from app.trajectory.pair import Fork, ForkKind, ForkSide, Pair, PairRow
+from app.trajectory.piece_text import visible
 
 
 def pair_report(pair: Pair) -> dict[str, Any]:
@@ -67,3 +71,67 @@ def _side(side: ForkSide | None) -> dict[str, Any] | None:
         "logprob": side.logprob,
         "margin": side.margin,
     }
+
+
+STEP_COLUMNS = (
+    "path", "request", "turn", "step", "token_id", "text", "bytes", "logprob", "margin", "rival_ids", "rival_logprobs",
+    "cached_tokens", "evaluated_tokens", "after_fork",
+)  # fmt: skip
+"""Columns of `forkpoint show --csv`, a row per step; empty where not reported."""
+
+
+def step_rows(pair: Pair) -> Iterator[tuple[object, ...]]:
+    """Every step of both paths in STEP_COLUMNS; logprobs and margins in nats, ids and logprobs of rivals by spaces."""
+    fork = pair.comparison.fork
+    for side in (pair.cached, pair.recompute):
+        for request in side.requests:
+            report, steps = request.report, request.steps
+            for index, margin in enumerate(steps.margins):
+                step = steps.step(index, pair.pieces)
+                yield (
+                    str(side.path), request.index + 1, request.prompt.turn + 1, index + 1, step.token_id,
+                    step.piece.decode("utf-8", errors="replace"), step.piece.hex(), step.logprob,
+                    None if np.isnan(margin) else float(margin),
+                    " ".join(str(rival.token_id) for rival in step.rivals),
+                    " ".join(str(rival.logprob) for rival in step.rivals),
+                    report.cached_tokens if report else None, report.evaluated_tokens if report else None,
+                    fork is not None and _is_after(fork, request.index, index),
+                )  # fmt: skip
+
+
+def token_lines(pair: Pair) -> Iterator[str]:
+    """Both paths' answers for a terminal, request by request: equal ones once, the fork between ⟦ ⟧."""
+    fork = pair.comparison.fork
+    yield pair.verdict.headline
+    yield pair.verdict.detail
+    for index in range(max(len(pair.cached.requests), len(pair.recompute.requests))):
+        yield ""
+        forked_here = fork is not None and index == fork.request
+        equal = fork is None or index < fork.request
+        for mark, side in (("◆", pair.cached), ("●", pair.recompute)):
+            if index >= len(side.requests) or (equal and side is pair.recompute):
+                continue
+            request = side.requests[index]
+            counts = "" if request.report is None else (
+                f"{_count(request.report.cached_tokens)} cached, {_count(request.report.evaluated_tokens)} evaluated, "
+                f"finish {request.report.finish_reason}"
+            )  # fmt: skip
+            name = "both paths" if equal else str(side.path)
+            after = " (after the fork)" if fork is not None and index > fork.request else ""
+            yield f"{mark} request {index + 1}, {name}{after}: {counts}"
+            at = fork.step if fork is not None and forked_here and fork.kind is not ForkKind.PROMPT else None
+            yield "    " + "".join(
+                f"⟦{visible(request.steps.piece(n))}⟧" if n == at else visible(request.steps.piece(n))
+                for n in range(len(request.steps))
+            )
+
+
+def _is_after(fork: Fork, request: int, step: int) -> bool:
+    """Whether a step, counted from 0, answers another context than the other path's."""
+    if fork.kind in (ForkKind.TOKEN, ForkKind.LENGTH) and fork.step is not None:
+        return (request, step) > (fork.request, fork.step)
+    return request >= fork.request
+
+
+def _count(tokens: int | None) -> str:
+    return "not reported" if tokens is None else str(tokens)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.trajectory.pair import NEAR_TIE_NATS
+from app.views.margin_items import MarginItems, pen
 from app.views.margin_series import MarginSeries, envelope, labelled_requests, log_margin, peaks
 from app.views.theme import Theme
 
@@ -23,14 +24,6 @@ DASH_PIXELS = 2.0
 BOUNDARY_PIXELS = 7.0
 TOP_NATS = 30.0
 BOTTOM_NATS = 0.02
-
-
-def _pen(colour: str, width: float = 1.0, dash: tuple[float, ...] = ()) -> QPen:
-    pen = QPen(QColor(colour), width)
-    pen.setCosmetic(True)
-    if dash:
-        pen.setDashPattern(list(dash))
-    return pen
 
 
 class MarginLanes(QWidget):
@@ -55,14 +48,15 @@ class MarginLanes(QWidget):
         self._margin, self._change = self._make_plot(0), self._make_plot(1)
         self._change.setXLink(self._margin)
         self._margin.hideAxis("bottom")
-        self._make_items()
+        self._items = MarginItems()
+        self._items.add_to(self._margin, self._change)
         self._margin.vb.sigXRangeChanged.connect(self._redraw)
         for plot in (self._margin, self._change):
             plot.vb.sigRangeChangedManually.connect(self._note_zoom)
         self._graphics.scene().sigMouseClicked.connect(self._on_click)
         self.set_theme(theme)
 
-    # -- building ---------------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
     def _make_plot(self, row: int) -> Any:
         plot = self._graphics.addPlot(row=row, col=0, enableMenu=False)
         plot.hideButtons()
@@ -73,37 +67,7 @@ class MarginLanes(QWidget):
             plot.getAxis(side).setStyle(tickLength=0, tickAlpha=0)
         return plot
 
-    def _make_items(self) -> None:
-        self._curves = {
-            (path, part): pg.PlotCurveItem(connect="finite", antialias=True, skipFiniteCheck=False)
-            for part in ("after", "before")
-            for path in ("cached", "recompute")
-        }
-        self._band = pg.LinearRegionItem(orientation="horizontal", movable=False, pen=pg.mkPen(None))
-        self._band_label = pg.TextItem(anchor=(1, 0))
-        self._boundaries = [pg.PlotCurveItem(connect="pairs", antialias=False) for _ in range(2)]
-        self._decades = pg.PlotCurveItem(connect="pairs", antialias=False)
-        self._symbols = {
-            "cached": pg.ScatterPlotItem(symbol="d", size=9),
-            "recompute": pg.ScatterPlotItem(symbol="o", size=5),
-        }
-        self._ties = pg.ScatterPlotItem(symbol="t", size=9)
-        self._fork_mark = pg.ScatterPlotItem(symbol="d", size=12)
-        self._fork_text = pg.TextItem(anchor=(0, 0))
-        self._bars = pg.BarGraphItem(x=[], height=[], width=0.6, pen=None)
-        self._fork_lines = [pg.InfiniteLine(angle=90) for _ in range(2)]
-        self._cursors = [pg.InfiniteLine(angle=90) for _ in range(2)]
-        self._cursors[1].addMarker("<|", 0.0, 9)
-        upper = [self._band, self._boundaries[0], self._decades, *self._curves.values(), *self._symbols.values()]
-        upper += [self._ties, self._cursors[0], self._fork_lines[0], self._fork_mark, self._band_label, self._fork_text]
-        for z, item in enumerate(upper):
-            self._margin.addItem(item, ignoreBounds=True)
-            item.setZValue(z)
-        for z, item in enumerate((self._boundaries[1], self._bars, self._cursors[1], self._fork_lines[1])):
-            self._change.addItem(item, ignoreBounds=True)
-            item.setZValue(z)
-
-    # -- what a person sees -------------------------------------------------------------------------------------------
+    # -- what a person sees ------------------------------------------------------------------------
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
         self._theme = theme
@@ -112,25 +76,8 @@ class MarginLanes(QWidget):
             for side in ("left", "bottom"):
                 plot.getAxis(side).setPen(pg.mkPen(None))
                 plot.getAxis(side).setTextPen(theme.muted)
-        self._change.getAxis("bottom").setPen(_pen(theme.line))
-        self._band.setBrush(QColor(theme.near_tie))
-        self._band_label.setColor(theme.near_tie_text)
-        for boundary in self._boundaries:
-            boundary.setPen(_pen(theme.line))
-        self._decades.setPen(_pen(theme.line, 1, (1, 5)))
-        self._symbols["cached"].setPen(_pen(theme.cached, 1.4))
-        self._symbols["cached"].setBrush(QColor(theme.panel))
-        self._symbols["recompute"].setPen(pg.mkPen(None))
-        self._symbols["recompute"].setBrush(QColor(theme.recompute))
-        self._ties.setPen(pg.mkPen(None))
-        self._ties.setBrush(QColor(theme.near_tie_text))
-        self._fork_mark.setPen(_pen(theme.panel, 1))
-        self._fork_mark.setBrush(QColor(theme.fork))
-        self._fork_text.setColor(theme.fork)
-        for line in self._fork_lines:
-            line.setPen(_pen(theme.fork, 2))
-        for line in self._cursors:
-            line.setPen(_pen(theme.text))
+        self._change.getAxis("bottom").setPen(pen(theme.line))
+        self._items.set_theme(theme)
         self._apply_fonts()
         self._lay_out()
 
@@ -148,9 +95,11 @@ class MarginLanes(QWidget):
 
     def set_cursor_position(self, position: int | None) -> None:
         """Move the step cursor's line, and bring it in sight where a zoomed axis does not show it."""
-        for line in self._cursors:
+        for line in self._items.cursors:
             line.setVisible(position is not None)
             line.setValue(position or 0)
+        top = self._margin.vb.viewRange()[1][1] - 5 * self._margin.vb.viewPixelSize()[1]
+        self._items.cursor_mark.setData([] if position is None else [position], [] if position is None else [top])
         if position is None or self._follows_all:
             return
         (first, last), _ = self._margin.vb.viewRange()
@@ -166,9 +115,9 @@ class MarginLanes(QWidget):
     def zoom(self, factor: float) -> None:
         """Show `factor` times as many steps around the cursor (below 1: zoom in)."""
         self._follows_all = False
-        self._margin.vb.scaleBy((factor, 1), center=QPointF(self._cursors[0].value(), 0))
+        self._margin.vb.scaleBy((factor, 1), center=QPointF(self._items.cursors[0].value(), 0))
 
-    # -- drawing ------------------------------------------------------------------------------------------------------
+    # -- drawing -----------------------------------------------------------------------------------
     def _lay_out(self) -> None:
         """Set the axes' ranges, then draw what is in them."""
         known = self._series.recompute[np.isfinite(self._series.recompute)]
@@ -181,8 +130,8 @@ class MarginLanes(QWidget):
             self._margin.setXRange(-1, right, padding=0)
         decades = range(int(np.ceil(self._bottom - 1e-9)), int(top) + 1)
         self._margin.getAxis("left").setTicks([[(decade, f"{10.0**decade:g}") for decade in decades]])
-        self._decades.setData(np.tile([-1.0, right], len(decades)), np.repeat(np.array(decades, float), 2))
-        self._band.setRegion((self._bottom, log_margin(np.array([self._near_tie]))[0]))
+        self._items.decades.setData(np.tile([-1.0, right], len(decades)), np.repeat(np.array(decades, float), 2))
+        self._items.band.setRegion((self._bottom, log_margin(np.array([self._near_tie]))[0]))
         self._redraw()
 
     def _redraw(self, *_: object) -> None:
@@ -196,22 +145,22 @@ class MarginLanes(QWidget):
             self._draw_path(path, values, (first, min(split, last)), (max(split - 1, first), last), columns, pixels)
         self._draw_changes(first, min(last, split), columns)
         self._draw_requests(left, right, pixels)
-        self._draw_marks(left, right, pixels)
+        self._draw_marks(right, pixels)
 
     def _draw_path(
         self, path: str, values: Any, before: tuple[int, int], after: tuple[int, int], columns: int, pixels: float
     ) -> None:
         for part, (start, end) in (("before", before), ("after", after)):
             at, margins = envelope(values, start, max(start, end), columns)
-            curve = self._curves[path, part]
+            curve = self._items.curves[path, part]
             curve.setData(at, log_margin(margins))
             # Dashes let the cached line show through where both coincide; a filled envelope has no use for them.
             sparse = pixels >= DASH_PIXELS
-            pen = _pen(self._colour(path, part), 1.6 if sparse else 1.0, (4, 2.5) if sparse and path == "recompute" else ())
-            curve.setPen(pen)
+            dashes = (4.0, 2.5) if sparse and path == "recompute" else ()
+            curve.setPen(pen(self._colour(path, part), 1.6 if sparse else 1.0, dashes))
             if part == "before":
                 marked = np.isfinite(margins) & (pixels >= SYMBOL_PIXELS)
-                self._symbols[path].setData(at[marked], log_margin(margins[marked]))
+                self._items.symbols[path].setData(at[marked], log_margin(margins[marked]))
 
     def _colour(self, path: str, part: str) -> str:
         theme = self._theme
@@ -222,7 +171,7 @@ class MarginLanes(QWidget):
     def _draw_changes(self, first: int, last: int, columns: int) -> None:
         at, heights, width = peaks(self._series.change, first, max(first, last), columns // 3)
         colour = QColor(self._theme.muted)
-        self._bars.setOpts(x=at, height=heights, width=width * 0.6, brush=colour, pen=pg.mkPen(None))
+        self._items.bars.setOpts(x=at, height=heights, width=width * 0.6, brush=colour, pen=pg.mkPen(None))
         top = float(heights.max()) if len(heights) and heights.max() > 0 else 0.1
         self._change.setYRange(0, top * 1.15, padding=0)
         self._change.getAxis("left").setTicks([[(top, f"{top:.2g}"), (top * 0.4, "|Δ|")]])
@@ -236,34 +185,31 @@ class MarginLanes(QWidget):
         if len(starts) > 1 and (starts[-1] - starts[0]) / (len(starts) - 1) * pixels < BOUNDARY_PIXELS:
             starts = np.array([self._series.starts[request] for _, request in labels], float)
         at = np.repeat(starts - 0.5, 2)
-        for boundary, low, high in zip(self._boundaries, (self._bottom, 0), (2, 1e3), strict=True):
+        for boundary, low, high in zip(self._items.boundaries, (self._bottom, 0), (2, 1e3), strict=True):
             boundary.setData(at, np.tile([float(low), float(high)], len(starts)))
 
-    def _draw_marks(self, left: float, right: float, pixels: float) -> None:
+    def _draw_marks(self, right: float, pixels: float) -> None:
         ties = self._series.exact_ties
-        ties = np.unique((ties * pixels).astype(int), return_index=True)[1] if len(ties) else ties
-        ties = self._series.exact_ties[ties]
-        self._ties.setData(ties, np.full(len(ties), self._bottom + 0.05))
-        self._band_label.setText(f"near tie < {self._near_tie:g}")
-        self._band_label.setPos(right, log_margin(np.array([self._near_tie]))[0])
+        ties = ties[np.unique((ties * pixels).astype(int), return_index=True)[1]]  # one a column of pixels
+        self._items.ties.setData(ties, np.full(len(ties), self._bottom + 0.05))
+        self._items.band_label.setText(f"near tie < {self._near_tie:g}")
+        self._items.band_label.setPos(right, log_margin(np.array([self._near_tie]))[0])
         fork = self._series.fork
-        for line in self._fork_lines:
+        for line in self._items.fork_lines:
             line.setVisible(fork is not None)
-        self._fork_text.setVisible(fork is not None)
+        self._items.fork_label.setVisible(fork is not None)
         if fork is None:
-            self._fork_mark.setData([], [])
+            self._items.fork_mark.setData([], [])
             return
-        for line in self._fork_lines:
+        for line in self._items.fork_lines:
             line.setValue(fork)
-        margin = next((v[fork] for v in (self._series.recompute, self._series.cached) if fork < len(v)), np.nan)
-        known = np.isfinite(margin)
-        self._fork_mark.setData([fork] if known else [], log_margin(np.array([margin])) if known else [])
-        self._fork_text.setText(f"fork {self._fork_label}")
+        self._items.fork_mark.setData([fork], [log_margin(np.array([self._series.fork_margin or 0]))[0]])
+        self._items.fork_label.setText(f"fork {self._fork_label}")
         room = self.fontMetrics().horizontalAdvance(f"fork {self._fork_label}") + 16
-        self._fork_text.setAnchor((0, 0) if (right - fork) * pixels > room else (1, 0))
-        self._fork_text.setPos(fork, self._margin.vb.viewRange()[1][1])
+        self._items.fork_label.setAnchor((0, 0) if (right - fork) * pixels > room else (1, 0))
+        self._items.fork_label.setPos(fork, self._margin.vb.viewRange()[1][1])
 
-    # -- events -------------------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
     def _note_zoom(self, *_: object) -> None:
         self._follows_all = False
 
@@ -287,8 +233,8 @@ class MarginLanes(QWidget):
             plot.getAxis("left").setWidth(self.fontMetrics().horizontalAdvance("0.001") + 12)
         self._change.getAxis("bottom").setHeight(height + 6)
         self._graphics.ci.layout.setRowFixedHeight(1, height * 3.9)
-        self._band_label.setFont(small)
-        self._fork_text.setFont(bold)
+        self._items.band_label.setFont(small)
+        self._items.fork_label.setFont(bold)
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the text size."""

@@ -34,6 +34,7 @@ class MarginPlot(QWidget):
         self._series = MarginSeries.of(None, None, None)
         self._shown: object = None
         self._cursor = (0, 0)
+        self._fork_label = ""
         self._title, self._cached, self._recompute, self._note = (QLabel() for _ in range(4))
         self._title.setText(TITLE)
         self._lanes = MarginLanes(theme)
@@ -78,8 +79,8 @@ class MarginPlot(QWidget):
         side = cached or recompute
         shown = (side.episode_id, side.pass_id) if side else None
         fresh, self._shown = shown != self._shown, shown
-        self._lanes.show_series(self._series, "" if fork is None else fork.label, fresh=fresh)
         self._fork_label = "" if fork is None else fork.label
+        self._lanes.show_series(self._series, self._fork_label, fresh=fresh)
         self._show_cursor()
         self._describe()
 
@@ -92,7 +93,7 @@ class MarginPlot(QWidget):
         """As high as the sketch has it."""
         return QSize(760, 230)
 
-    # -- the header -----------------------------------------------------------------------------------------------------
+    # -- the header --------------------------------------------------------------------------------
     def _show_cursor(self) -> None:
         position = self._series.position(*self._cursor)
         self._lanes.set_cursor_position(position if len(self._series) else None)
@@ -110,10 +111,9 @@ class MarginPlot(QWidget):
         parts = [f"Margins of {steps} steps in {requests} requests."] if steps else ["No steps yet."]
         if steps:
             parts.append(f"{ties} near ties below {self._near_tie:g} nats.")
-        if (at := self._series.fork) is not None:
-            known = at < steps and self._series.recompute[at] == self._series.recompute[at]
-            margin = f" at a recompute margin of {self._series.recompute[at]:.2f} nats" if known else ""
-            parts.append(f"Fork at {self._fork_label}{margin}.")
+        if self._series.fork is not None:
+            margin = self._series.fork_margin
+            parts.append(f"Fork at {self._fork_label}" + ("." if margin is None else f", margin {margin:.2f} nats."))
         self.setAccessibleDescription(" ".join(parts))
         self._fit_note()
 
@@ -126,29 +126,22 @@ class MarginPlot(QWidget):
             text = ""
         else:
             wide = self.fontMetrics().horizontalAdvance
-            text = next((t for t in (AFTER_FORK, "after the fork: other contexts", "grey: after") if wide(t) < room), "")
+            text = next(
+                (t for t in (AFTER_FORK, "after the fork: other contexts", "grey: after") if wide(t) < room), ""
+            )
         self._note.setText(text)
         self._note.setToolTip(AFTER_FORK if text else "")
 
-    # -- events ---------------------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
     def _choose(self, position: int) -> None:
         self._cursor = self._series.locate(position)
         self._show_cursor()
         self.cursor_moved.emit(*self._cursor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left and Right move the step cursor, Home and End within its request; plus, minus and 0 zoom."""
-        key, position = event.key(), self._series.position(*self._cursor)
-        start, end = (int(self._series.starts[min(self._cursor[0] + n, len(self._series.starts) - 1)]) for n in (0, 1))
-        targets = {
-            Qt.Key.Key_Left: position - 1,
-            Qt.Key.Key_Right: position + 1,
-            Qt.Key.Key_Home: start,
-            Qt.Key.Key_End: end - 1,
-        }
-        if key in targets and len(self._series):
-            self._choose(targets[Qt.Key(key)])
-        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
+        """Plus, minus and 0 zoom around the step cursor."""
+        key = event.key()
+        if key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
             self._lanes.zoom(0.5 if key == Qt.Key.Key_Plus else 2.0)
         elif key == Qt.Key.Key_0:
             self._lanes.show_all()

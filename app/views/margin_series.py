@@ -64,6 +64,12 @@ class MarginSeries:
         return request, position - int(self.starts[request])
 
     @property
+    def fork_margin(self) -> float | None:
+        """Margin at the fork in nats, of the recompute path where it has a step there; None where neither does."""
+        sides = (self.recompute, self.cached) if self.fork is not None and self.fork < len(self) else ()
+        return next((float(side[self.fork]) for side in sides if np.isfinite(side[self.fork])), None)
+
+    @property
     def exact_ties(self) -> IdArray:
         """Positions where a path had two equal largest logprobs."""
         return np.flatnonzero((self.cached <= 0) | (self.recompute <= 0)).astype(np.int32)
@@ -108,9 +114,10 @@ def envelope(values: MarginArray, first: int, last: int, columns: int) -> tuple[
     else.
     """
     first, last = max(first, 0), min(last, len(values))
+    size = max(-(-(last - first) // max(columns, 1)), 1)
+    first -= first % size  # the same buckets wherever the view begins, so that nothing flickers while it moves
     shown = values[first:last]
-    size = -(-len(shown) // max(columns, 1))
-    if size <= 1:
+    if size == 1:
         return np.arange(first, first + len(shown), dtype=np.float64), np.asarray(shown)
     edges = np.arange(0, len(shown), size)
     least, largest = np.fmin.reduceat(shown, edges), np.fmax.reduceat(shown, edges)

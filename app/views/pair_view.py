@@ -144,7 +144,9 @@ class PairView(QWidget):
                 self.inspector.set_cursor(*newest)
 
     def _newest(self) -> Place | None:
-        """The last step of the side that is growing."""
+        """Where a run is to be watched: the fork once it is there, else the last step of the side that grows."""
+        if self._fork is not None:
+            return place_of_fork(self._fork)
         growing = [side for side in self._sides if side is not None and side.requests]
         if not growing:
             return None

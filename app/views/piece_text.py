@@ -51,9 +51,7 @@ def inert(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     lines = text.replace("\r\n", "\n").replace("\t", "    ").split("\n")
-    return "\n".join(
-        line if line.isascii() and line.isprintable() else "".join(map(escape, line)) for line in lines
-    )
+    return "\n".join(line if line.isascii() and line.isprintable() else "".join(map(escape, line)) for line in lines)
 
 
 def quoted(piece: bytes) -> str:

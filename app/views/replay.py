@@ -23,32 +23,36 @@ from app.trajectory.trajectory import Request, Trajectory
 TOKENS_PER_SECOND = 12.0
 
 
-def replay_events(pair: Pair) -> Iterator[tuple[float, Event]]:
-    """Both sides of a pair as events, request by request and token beside token, each with the seconds to wait first.
+def replay_events(pair: Pair, side_by_side: bool = True) -> Iterator[tuple[float, Event]]:
+    """Both sides of a pair as events, each with the seconds to wait first. A prompt takes little whatever it took then.
 
-    In the recorded run one path came after the other; here they go side by side, so that the fork can be seen as it
-    happens. A prompt takes half a second whatever it took then.
+    In a run one path comes after the other; `side_by_side` plays them request by request and token beside token, so
+    that the fork can be seen as it happens.
     """
-    sides = (pair.cached, pair.recompute)
-    for side in sides:
-        yield 0.0, TrajectoryStarted(side.id, side.episode_id, side.family, side.path, side.repeat)
-    for index in range(max(len(side.requests) for side in sides)):
-        taking = [(side, side.requests[index]) for side in sides if index < len(side.requests)]
+    together = [(pair.cached, pair.recompute)] if side_by_side else [(pair.cached,), (pair.recompute,)]
+    for sides in together:
+        for side in sides:
+            yield 0.0, TrajectoryStarted(side.id, side.episode_id, side.family, side.path, side.repeat)
+        for index in range(max(len(side.requests) for side in sides)):
+            taking = [(side, side.requests[index]) for side in sides if index < len(side.requests)]
+            yield from _request(taking, pair)
+        for side in sides:
+            yield 0.0, TrajectoryFinished(side.id, side.status, side.outcome)
+
+
+def _request(taking: list[tuple[Trajectory, Request]], pair: Pair) -> Iterator[tuple[float, Event]]:
+    for side, request in taking:
+        yield from _prompt(side, request)
+    for number in range(max(len(request.steps) for _, request in taking)):
+        wait_s = 1.0 / TOKENS_PER_SECOND
         for side, request in taking:
-            yield from _prompt(side, request)
-        for number in range(max(len(request.steps) for _, request in taking)):
-            for place, (side, request) in enumerate(taking):
-                if number < len(request.steps):
-                    step = request.steps.step(number, pair.pieces)
-                    yield (0.0 if place else 1.0 / TOKENS_PER_SECOND), StepsTaken(side.id, index, (step,))
-        for side, request in taking:
-            if request.report is not None:
-                yield (
-                    0.0,
-                    RequestFinished(side.id, index, request.report, request.calls, request.results, request.spans),
-                )
-    for side in sides:
-        yield 0.0, TrajectoryFinished(side.id, side.status, side.outcome)
+            if number < len(request.steps):
+                yield wait_s, StepsTaken(side.id, request.index, (request.steps.step(number, pair.pieces),))
+                wait_s = 0.0
+    for side, request in taking:
+        report = request.report
+        if report is not None:
+            yield 0.0, RequestFinished(side.id, request.index, report, request.calls, request.results, request.spans)
 
 
 def _prompt(side: Trajectory, request: Request) -> Iterator[tuple[float, Event]]:

@@ -136,5 +136,5 @@ class RunControl(QObject):
         if self._feed is not None:
             self._feed.deleteLater()
             self._feed = None
-        self.run, self.stopping = None, False
+        self.run, self.stopping, self.live = None, False, LiveRun()
         self.state_changed.emit()

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.views.theme import DARK, LIGHT, Theme
 
+TEXT_SCALES = (0.85, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0)
 FALLBACK_FAMILIES = ("DejaVu Sans", "Noto Sans")
 
 

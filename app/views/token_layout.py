@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,7 +28,10 @@ FOLDED_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Sizes of one pane's content. `width` is the pane's; `indent` is where text begins, right of the role gutter."""
+    """Sizes of one pane's content. `width` is the pane's; `indent` is where text begins, right of the role gutter.
+
+    The forked token has `fork_pad` inside its frame and `fork_room` outside it, for the cursor's frame.
+    """
 
     width: float
     header: float = 26.0
@@ -37,6 +40,7 @@ class Metrics:
     token_line: float = 26.0
     token_gap: float = 7.0
     fork_pad: float = 4.0
+    fork_room: float = 3.0
     margin: float = 9.0
     indent: float = 48.0
 
@@ -180,9 +184,9 @@ class Body:
     """
 
     before: tuple[Paragraph, ...] = ()
-    lefts: Lengths = np.empty(0)
-    widths: Lengths = np.empty(0)
-    starts: IdArray = np.zeros(1, dtype=np.int32)
+    lefts: Lengths = field(default_factory=lambda: np.empty(0))
+    widths: Lengths = field(default_factory=lambda: np.empty(0))
+    starts: IdArray = field(default_factory=lambda: np.zeros(1, dtype=np.int32))
     after: tuple[Paragraph, ...] = ()
     marker: int | None = None
 
@@ -217,7 +221,7 @@ def flow(steps: StepBlock, advances: Advances, metrics: Metrics, fork_step: int 
         widths, newline = np.append(widths, advances.text(marker_text)), np.append(newline, False)
     places = np.minimum(widths, metrics.available)
     if fork_step is not None and fork_step < len(places):
-        places[fork_step] += 2 * metrics.fork_pad
+        places[fork_step] += 2 * (metrics.fork_pad + metrics.fork_room)
     starts = break_tokens(places, metrics.token_gap, metrics.available, newline)
     along = np.cumsum(places + metrics.token_gap) - (places + metrics.token_gap)
     lefts = along - np.repeat(along[starts[:-1]], np.diff(starts)) if len(places) else along

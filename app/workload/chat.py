@@ -56,7 +56,9 @@ class ChatTemplate:
             self._tree = sandbox.environment().parse(self.source)
             self._template = sandbox.environment().from_string(self.source)
         except TemplateSyntaxError as error:
-            raise WorkloadError(f"The chat template has a mistake in line {error.lineno}: {error.message}", _HINT) from error
+            raise WorkloadError(
+                f"The chat template has a mistake in line {error.lineno}: {error.message}", _HINT
+            ) from error
         except (TemplateError, RecursionError, MemoryError, SyntaxError) as error:
             raise WorkloadError(f"The chat template cannot be read: {error}", _HINT) from error
 
@@ -149,7 +151,9 @@ class ChatTemplate:
         except EOFError:
             pass  # it died before it was ready: said below, as for one that never answers
         self.close()
-        raise WorkloadError("The process that renders the chat template did not start.", "Close other programs and try again.")
+        raise WorkloadError(
+            "The process that renders the chat template did not start.", "Close other programs and try again."
+        )
 
 
 _HINT: Final = "Choose another model file, or one whose tokenizer.chat_template is repaired."

@@ -10,11 +10,9 @@ import numpy as np
 from app.trajectory.episode import Episode, Message, Outcome, ToolCall, ToolResult
 from app.trajectory.step import IdArray, as_ids, shared_length
 from app.trajectory.trajectory import Prompt
-from app.workload import protocol
-from app.workload.builtin import check, world_of
+from app.workload import builtin, protocol
 from app.workload.chat import ChatTemplate
 from app.workload.speech import Speech
-from app.workload.world import World
 
 MAX_TOKENS: Final = 64
 """Most tokens of one answer (STUDY sets more; a small model says what it has to say in these)."""
@@ -58,36 +56,21 @@ class Dialogue:
         self._tokenize = tokenize
         self._eog_ids = eog_ids
         self._history = history
-        self._world: World | None = world_of(episode)
-        self._messages: list[Message] = list(episode.opening)
-        self._pending: list[Message] = []  # said since the last answer, not yet in a prompt
+        self._world = builtin.world_of(episode)
+        self._messages = list(self._speech.opening)  # up to the last answer
+        self._pending: list[Message] = []  # said since then
+        self._recorded: list[Message] = []  # an import's tool results of this turn, not yet given
         self._turn = -1
         self._requests_in_turn = 0
-        self._recorded: list[Message] = []
-        self._calls: list[ToolCall] = []
-        self._prompt: Prompt | None = None
-        self._answered = as_ids(())  # previous prompt and every sampled id
-        self._text = ""  # what those ids say, the end-of-turn token not included
         self._turn_is_over = True
+        self._prompt: Prompt | None = None  # asked, not yet answered
+        self._held = as_ids(())  # previous prompt and every sampled id
+        self._text = ""  # what those ids say, the end-of-turn token not included
 
     def next_prompt(self) -> Prompt | None:
         """What to ask next; None where the episode is over. Asking twice without an answer gives the same prompt."""
-        if self._prompt is not None:
-            return self._prompt
-        if self._episode.raw_ids:
-            self._turn += 1
-            self._prompt = Prompt(as_ids(self._episode.raw_ids), 0, ()) if self._turn == 0 else None
-            return self._prompt
-        if self._turn_is_over or not self._room_for_another_request():
-            if self._turn + 1 >= len(self._episode.turns):
-                return None
-            self._begin_turn()
-        self._messages += self._pending
-        added = tuple(self._pending) if len(self._answered) else tuple(self._messages)
-        ids, mismatch = self._compose(added)
-        self._prompt = Prompt(ids, self._turn, added, mismatch)
-        self._requests_in_turn += 1
-        self._pending = []
+        if self._prompt is None:
+            self._prompt = self._raw_prompt() if self._episode.raw_ids else self._follow_up() or self._next_turn()
         return self._prompt
 
     def take_answer(
@@ -96,26 +79,88 @@ class Dialogue:
         """What the answer calls and what the tools say to it.
 
         `ids` are all sampled ids, a sampled end-of-generation id included; `text` is what they say *without* that
-        token's own piece. `finish_reason` is the engine's.
+        token's own piece. `finish_reason` is "stop" or "length".
         """
         if self._prompt is None:
-            raise ValueError("take_answer comes after next_prompt")
-        self._answered = np.concatenate([self._prompt.ids, as_ids(ids)])
+            raise ValueError("there is no prompt that this could be the answer to")
+        self._held = np.concatenate([self._prompt.ids, as_ids(ids)])
         self._prompt = None
         if self._episode.raw_ids:
             return (), ()
         self._text += text
-        self._messages.append(Message("assistant", text))
-        calls = protocol.read_calls(text, self._episode.tools)
-        self._calls += calls
+        self._messages += [*self._pending, Message("assistant", text)]
+        self._requests_in_turn += 1
+        calls = protocol.read_calls(text, self._episode.tools, cut=finish_reason == "length")
         results = tuple(self._execute(call) for call in calls)
-        said = [Message("tool", each.text, each.name) for each in results] + self._recorded_that_follow(len(calls))
-        self._pending += said
-        self._turn_is_over = not said or self._requests_in_turn >= REQUESTS_PER_TURN or finish_reason == "cancelled"
+        self._pending = [Message("tool", each.text, each.name) for each in results]
+        self._pending += self._recorded_that_follow(bool(calls))
+        self._turn_is_over = not self._pending or self._requests_in_turn >= REQUESTS_PER_TURN
         return calls, results
 
     def outcome(self) -> Outcome:
         """Whether the episode's goal is reached, by the world's state and what the calls returned."""
-        if self._world is None:
-            return Outcome("none")
-        return check(self._episode, self._world)
+        return Outcome("none") if self._world is None else builtin.check(self._episode, self._world)
+
+    def _raw_prompt(self) -> Prompt | None:
+        self._turn += 1
+        return Prompt(as_ids(self._episode.raw_ids), 0, ()) if self._turn == 0 else None
+
+    def _follow_up(self) -> Prompt | None:
+        """The next request of the same turn; None where the turn is over or the prompt grows too long for one."""
+        if self._turn_is_over:
+            return None
+        prompt, text = self._compose(self._turn)
+        turns_left = len(self._episode.turns) - self._turn - 1
+        if self._world is not None and len(prompt.ids) + turns_left * TURN_RESERVE > PROMPT_LIMIT:
+            return None
+        self._text = text
+        return prompt
+
+    def _next_turn(self) -> Prompt | None:
+        if self._turn + 1 >= len(self._episode.turns):
+            return None
+        self._turn += 1
+        self._requests_in_turn = 0
+        self._recorded = list(self._episode.recorded[self._turn]) if self._episode.recorded else []
+        self._pending.append(Message("user", self._episode.turns[self._turn]))
+        prompt, self._text = self._compose(self._turn)
+        return prompt
+
+    def _compose(self, turn: int) -> tuple[Prompt, str]:
+        """The prompt that `_pending` makes, and its text."""
+        conversation = [*self._messages, *self._pending]
+        fresh = self._speech.render(conversation)
+        if not len(self._held):
+            return Prompt(as_ids(self._tokenize(fresh, True)), turn, tuple(conversation)), fresh
+        added = tuple(self._pending)
+        if self._history == "chat":
+            ids = as_ids(self._tokenize(fresh, True))
+            shared = shared_length(ids, self._held)
+            return Prompt(ids, turn, added, None if shared == len(self._held) else shared), fresh
+        suffix = self._speech.after_answer(conversation)
+        ids = np.concatenate([self._held, as_ids(self._without_sampled_end(self._tokenize(suffix, True)))])
+        text = self._text + suffix
+        mismatch = None if fresh == text else shared_length(ids, as_ids(self._tokenize(fresh, True)))
+        return Prompt(ids, turn, added, mismatch), text
+
+    def _without_sampled_end(self, suffix: list[int]) -> list[int]:
+        end_was_sampled = self._held[-1] in self._eog_ids and suffix[:1] == [self._held[-1]]
+        return suffix[1:] if end_was_sampled else suffix
+
+    def _execute(self, call: ToolCall) -> ToolResult:
+        if call.arguments is None:
+            return protocol.error_result(call)
+        if self._world is not None:
+            return self._world.call(call.name, call.arguments)
+        for message in self._recorded:
+            if message.name in (call.name, None):
+                self._recorded.remove(message)
+                return ToolResult(call.name, message.content, True)
+        return protocol.result(call.name, {"error": "The recording has no further result of this tool."}, ok=False)
+
+    def _recorded_that_follow(self, called: bool) -> list[Message]:
+        """An import's results that are given though they were not asked for, so that later turns can refer to them."""
+        if called and self._requests_in_turn < REQUESTS_PER_TURN - 1:
+            return []
+        following, self._recorded = self._recorded, []
+        return following

@@ -28,7 +28,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def tool(name: str, description: str, **parameters: str) -> dict[str, Any]:
+def tool(name: str, description: str, /, **parameters: str) -> dict[str, Any]:
     """A tool as a JSON-schema function description; a parameter is written "type: what it means"; all are required."""
     split = {key: text.split(": ", 1) for key, text in parameters.items()}
     return {
@@ -50,7 +50,8 @@ def instructions(role: str, tools: Sequence[dict[str, Any]], *, verbose: bool = 
     lines = [json.dumps(each) if verbose else _signature(each) for each in tools]
     return (
         f"{role} Use the tools. To call a tool, answer only with JSON: "
-        '{"tool": NAME, "args": {...}}. When the result is there, say it in one short sentence.\nTools:\n' + "\n".join(lines)
+        '{"tool": NAME, "args": {...}}. When the result is there, say it in one short sentence.\nTools:\n'
+        + "\n".join(lines)
     )
 
 
@@ -59,11 +60,12 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
     return json.dumps({"tool": name, "args": arguments}, ensure_ascii=False)
 
 
-def read_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[ToolCall, ...]:
+def read_calls(text: str, tools: Sequence[dict[str, Any]], *, cut: bool = False) -> tuple[ToolCall, ...]:
     """The calls in an answer, in order, at most MAX_CALLS; an unusable one has `arguments` None and a `problem`.
 
     A call is a JSON object with "tool" and "args" anywhere in the text; "name" with "arguments" or "parameters" is
-    taken too, which models trained on tools write. Text without such an object holds no call.
+    taken too, which models trained on tools write. Text without such an object holds no call. `cut` says that the
+    answer ended at its token limit.
     """
     schemas = {str(each.get("name")): each for each in tools}
     calls: list[ToolCall] = []
@@ -75,7 +77,8 @@ def read_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[ToolCall, ..
             end = position + 1
             if _LOOKS_LIKE_CALL.match(text, position):
                 raw = text[position:]
-                calls.append(ToolCall(_name_in(raw), None, raw, f"The tool call is not valid JSON: {_short(error)}."))
+                why = "the answer was cut off at its token limit" if cut else _short(error)
+                calls.append(ToolCall(_name_in(raw), None, raw, f"The tool call is not valid JSON: {why}."))
         else:
             read = _as_call(value, text[position:end], schemas)
             end = end if read else position + 1  # a call may be inside another object
@@ -115,8 +118,8 @@ def problem_with(arguments: object, schema: dict[str, Any]) -> str | None:
 
 
 def _fits(value: object, kind: object) -> bool:
-    kinds = kind if isinstance(kind, list) else [kind]
-    if not all(isinstance(each, str) and each in _TYPES for each in kinds):
+    kinds = [str(each) for each in (kind if isinstance(kind, list) else [kind])]
+    if not all(each in _TYPES for each in kinds):
         return True  # an imported schema may say more than is checked here
     if isinstance(value, bool):
         return "boolean" in kinds
@@ -131,7 +134,7 @@ def _as_call(value: object, raw: str, schemas: dict[str, dict[str, Any]]) -> Too
         return None
     if name not in schemas:
         return ToolCall(name, None, raw, f'There is no tool "{name[:40]}". Tools: {", ".join(schemas)}.')
-    arguments = next((value[key] for key in ("args", "arguments", "parameters") if key in value), {})
+    arguments: Any = next((value[key] for key in ("args", "arguments", "parameters") if key in value), {})
     problem = problem_with(arguments, schemas[name])
     return ToolCall(name, None if problem else arguments, raw, problem)
 
@@ -147,7 +150,9 @@ def _name_in(raw: str) -> str:
 
 
 def _short(error: Exception) -> str:
-    return f"{error.msg.lower()} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "unusable"
+    return (
+        f"{error.msg.lower()} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "unusable"
+    )
 
 
 def _finite(text: str) -> float:

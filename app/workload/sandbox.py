@@ -9,7 +9,8 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn
 
 from jinja2 import Template, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_OUTPUT: Final = 4_000_000
 """Longest rendering in characters: a million tokens, more than any context here."""

@@ -14,6 +14,9 @@ from app.workload import protocol
 Call = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 
+Turn = tuple[str, tuple[Call, ...]]
+"""What the user says, and the calls that do it."""
+
 T = TypeVar("T")
 
 
@@ -42,12 +45,22 @@ class World:
         return answer
 
 
+def turn(text: str, *calls: Call) -> Turn:
+    """A turn; most need one call."""
+    return text, calls
+
+
+def call(name: str, /, **arguments: Any) -> Call:
+    """A call of a tool."""
+    return name, arguments
+
+
 @dataclass(frozen=True)
 class Draft:
-    """An episode before it is rendered: initial state, and per turn what the user says and the calls that solve it."""
+    """An episode before it is rendered: the world's initial state, and the turns."""
 
     state: dict[str, Any]
-    turns: tuple[tuple[str, tuple[Call, ...]], ...]
+    turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,9 @@ class Deal:
 
     def some(self, table: Sequence[T], count: int) -> list[T]:
         """`count` different entries, in random order."""
-        return [entry for _, _, entry in sorted((self._random.random(), i, entry) for i, entry in enumerate(table))][:count]
+        return [entry for _, _, entry in sorted((self._random.random(), i, entry) for i, entry in enumerate(table))][
+            :count
+        ]
 
     def number(self, low: int, high: int) -> int:
         """A whole number from low to high, both included."""

@@ -1,0 +1,151 @@
+"""The composition root of the window: who is made, in which order, and who gives back what."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QFileOpenEvent, QIcon
+from PySide6.QtWidgets import QApplication
+
+from app import paths
+from app.settings import Settings
+from app.views.style import apply_theme, choose_theme
+from app.views.verbs import Verbs
+from app.views.watchdog import StallWatchdog
+from app.views.window import MainWindow
+from app.views.window_runs import DEMO
+
+log = logging.getLogger(__name__)
+
+
+class Desktop(QObject):
+    """The windows of this process, and what they share: settings, colours, the watchdog."""
+
+    def __init__(self, application: QApplication, verbs: Verbs, settings: Settings) -> None:
+        super().__init__()
+        self.application = application
+        self.verbs = verbs
+        self.settings = settings
+        self.theme = choose_theme(application, settings.theme)
+        self.windows: list[MainWindow] = []
+        self.watchdog = StallWatchdog(self)
+        apply_theme(application, self.theme, settings.text_scale)
+        application.setWindowIcon(QIcon(str(paths.resources_dir() / "icon.svg")))
+        application.styleHints().colorSchemeChanged.connect(self.apply_settings)
+        application.installEventFilter(self)
+
+    def open_window(self, file: Path | None = None) -> MainWindow:
+        """A new window, on a file where one is given."""
+        window = MainWindow(self.verbs, self.settings, self.theme)
+        window.closed.connect(self._forget)
+        window.settings_changed.connect(self._settings_changed)
+        window.open_elsewhere_requested.connect(self.open_window)
+        self.windows.append(window)
+        width, height = self.settings.window_size or (1440, 900)
+        window.resize(width, height)
+        window.show()
+        if file is not None:
+            window.open_file(file)
+        return window
+
+    def apply_settings(self) -> None:
+        """Dress every window anew."""
+        self.theme = choose_theme(self.application, self.settings.theme)
+        apply_theme(self.application, self.theme, self.settings.text_scale)
+        for window in self.windows:
+            window.show_settings(self.theme)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """On macOS files are handed over by an event."""
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.open_window(Path(event.file()))
+            return True
+        return super().eventFilter(watched, event)
+
+    def say_bug(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """An unexpected error in a slot: the window lives on, the log has the trace, the banner says so."""
+        log.error("unexpected error", exc_info=(kind, error, trace))
+        sys.__excepthook__(kind, error, trace)
+        for window in self.windows[-1:]:
+            hint = f"This is a bug in Forkpoint. What was recorded stays. The log has the details: {paths.log_file()}"
+            window.banner.say("error", f"Something went wrong: {kind.__name__}: {error}", hint)
+
+    def close(self) -> None:
+        """Close what is open still, without asking."""
+        for window in self.windows:
+            window.control.close()
+            if window.shown_bench is not None:
+                window.shown_bench.close_session()
+        self.watchdog.close()
+
+    def _forget(self, window: MainWindow) -> None:
+        self.settings.window_size = (window.width(), window.height())
+        self.settings.save()
+        self.windows.remove(window)
+        window.deleteLater()
+
+    def _settings_changed(self) -> None:
+        self.settings.save()
+        self.apply_settings()
+
+
+def make_application() -> QApplication:
+    """The one QApplication."""
+    existing = QApplication.instance()
+    if isinstance(existing, QApplication):
+        return existing
+    QApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
+    application = QApplication(sys.argv[:1])
+    application.setApplicationName("forkpoint")
+    application.setApplicationDisplayName("Forkpoint")
+    application.setDesktopFileName("forkpoint")
+    return application
+
+
+def main(files: list[Path], *, demo: bool = False) -> int:
+    """Open a window on each file, or an empty one; `demo` starts the demo at once. Returns the exit code."""
+    application = make_application()
+    desktop = Desktop(application, Verbs(), Settings.load())
+    sys.excepthook = desktop.say_bug
+    signal.signal(signal.SIGINT, lambda _signal, _frame: application.quit())
+    for file in files or [None]:
+        desktop.open_window(file)
+    if demo:
+        QTimer.singleShot(0, desktop, lambda: desktop.windows[0].runs.start(DEMO))
+    try:
+        return application.exec()
+    finally:
+        desktop.close()
+
+
+def shots(folder: Path, file: Path | None) -> Iterator[Path]:
+    """Screenshots of every state from a real file (None: the sample), rendered without a display."""
+    from app.views.shots import render_shots
+
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    application = make_application()
+    yield from render_shots(Verbs(), Settings(), file or paths.sample_file(), folder)
+    application.processEvents()
+
+
+def offscreen_demo(folder: Path) -> int:
+    """The demo without a display: the same window and run, pictures in `folder`, the verdict printed."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    application = make_application()
+    desktop = Desktop(application, Verbs(), Settings())
+    from app.views.offscreen_demo import OffscreenDemo
+
+    demo = OffscreenDemo(desktop.open_window(), folder)
+    demo.start()
+    try:
+        application.exec()
+    finally:
+        desktop.close()
+    return demo.exit_code

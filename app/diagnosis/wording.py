@@ -1,0 +1,178 @@
+"""The verdict in plain sentences. Numbers count from 1, margins are in nats, model text is quoted and inert."""
+
+from __future__ import annotations
+
+import re
+
+from app.diagnosis.noise import LEAST_STEPS
+from app.trajectory.pair import Comparison, Fork, ForkKind, ForkSide, NoiseFloor, Repeats
+from app.trajectory.trajectory import Trajectory
+
+LONGEST_QUOTE = 32
+"""Characters of one token that a sentence shows."""
+
+_SIGNS = {"\n": "⏎", "\t": "⇥"}
+_LOOSE_SPACE = re.compile(r" (?=\s|\Z)|(?<=\s) ")
+
+
+def nats(value: float) -> str:
+    """A margin or drift as people read it: two decimals, one digit where that would hide it."""
+    if value >= 1000:
+        return "over 1000"
+    return f"{value:.2f}" if value == 0 or value >= 0.01 else f"{value:.1g}"
+
+
+def quoted(piece: bytes) -> str:
+    r"""A token's bytes in quotes, e.g. ' 14'.
+
+    A space before or between words stays one; other spaces, line ends and tabs get a sign (· ⏎ ⇥). Bytes that are no
+    UTF-8 and characters that are invisible or act on the line (control, bidirectional) are written out (\xE2, \u202E).
+    """
+    text = piece.decode("utf-8", errors="surrogateescape")
+    shown = "".join(map(_inert, _LOOSE_SPACE.sub("·", text[:LONGEST_QUOTE])))
+    return f"'{shown}…'" if len(text) > LONGEST_QUOTE else f"'{shown}'"
+
+
+def headline(code: str, comparison: Comparison, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
+    """The one sentence over a pair."""
+    fork = comparison.fork
+    if code == "open":
+        so_far = f"{_fork_sentence(fork, cached, recompute, near_tie)} " if fork else ""
+        return f"{so_far}Not finished yet."
+    if comparison.problems:
+        return f"Invalid, not counted: {_sentence(comparison.problems[0])}"
+    if comparison.unproven:
+        return f"Unproven, not counted: {_sentence(comparison.unproven[0])}"
+    if fork is not None:
+        return _fork_sentence(fork, cached, recompute, near_tie)
+    tokens = f"{comparison.aligned_steps:,} tokens"
+    if code == "equal":
+        return f"No fork: {tokens} and their logprobs are bit-identical."
+    if code == "drift":
+        return f"No fork, but other numbers: {tokens} agree, their logprobs drift by up to {_largest(comparison)}."
+    return f"No fork: {tokens} agree; their logprobs cannot be compared."
+
+
+def detail(code: str, comparison: Comparison, cached: Trajectory, recompute: Trajectory, noise: NoiseFloor) -> str:
+    """What else a person must know: what changed, whether it repeats, how large the drift is."""
+    fork = comparison.fork
+    sentences = [_capital(_sentence(reason)) for reason in (*comparison.problems, *comparison.unproven)[1:]]
+    if not comparison.valid and fork is not None:
+        sentences.append(f"Forked at {_place(fork)}.")
+    if fork is not None and code != "open":
+        sentences.append(_changes(comparison, cached, recompute))
+    sentences.append(_repeats(comparison.repeats.get("cached"), comparison.repeats.get("recompute")))
+    if fork is not None or code == "drift":
+        what = "Drift before the fork" if fork else "Largest drift"
+        sentences.append(f"{what} {_largest(comparison)}, {_floor(noise)}.")
+    return " ".join(sentences)
+
+
+def _inert(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02X}"
+    escaped = f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+    return _SIGNS.get(character, escaped)
+
+
+def _place(fork: Fork) -> str:
+    what = "prompt token" if fork.kind is ForkKind.PROMPT else "token"
+    return f"request {fork.request + 1}" + ("" if fork.step is None else f", {what} {fork.step + 1}")
+
+
+def _fork_sentence(fork: Fork, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
+    place = f"Forked at {_place(fork)}"
+    match fork.kind:
+        case ForkKind.TOKEN:
+            assert fork.cached is not None and fork.recompute is not None
+            return f"{place}: {_margin(fork.recompute.margin, near_tie)}, {_rivals(fork.cached, fork.recompute)}."
+        case ForkKind.LENGTH:
+            ends, goes_on = ("cached", "recompute") if fork.cached is None else ("recompute", "cached")
+            more = fork.recompute or fork.cached
+            assert more is not None
+            return f"{place}: the {ends} path ends there, the {goes_on} path goes on with {_named(more)}."
+        case ForkKind.PROMPT:
+            ids = [f"id {side.token_id}" if side else "the end" for side in (fork.cached, fork.recompute)]
+            return f"{place}: the prompts differ, {ids[0]} against {ids[1]}."
+        case ForkKind.REQUESTS:
+            return f"{place}: {_request_ends(fork.request, cached, recompute)}."
+
+
+def _margin(margin: float | None, near_tie: float) -> str:
+    if margin is None:
+        return "margin not reported"
+    tie = "an exact tie" if margin == 0 else "a near tie" if margin < near_tie else "no near tie"
+    return f"{tie} ({nats(margin)} nats)"
+
+
+def _rivals(cached: ForkSide, recompute: ForkSide) -> str:
+    names = _named(cached), _named(recompute)
+    if names[0] == names[1]:  # two tokens of the same bytes
+        names = f"{names[0]} (id {cached.token_id})", f"{names[1]} (id {recompute.token_id})"
+    return f"{names[0]} against {names[1]}"
+
+
+def _named(side: ForkSide) -> str:
+    """The token's quote; its id where it has no bytes, as control tokens have none."""
+    return quoted(side.piece) if side.piece else f"token id {side.token_id}"
+
+
+def _request_ends(index: int, cached: Trajectory, recompute: Trajectory) -> str:
+    words = {"error": "ended in an error", "overflow": "ran out of context"}
+    failed = [
+        f"the {side.path} path {words[side.outcome.kind]}" for side in (cached, recompute) if side.outcome.kind in words
+    ]
+    if failed:
+        return " and ".join(failed)
+    longer = cached if len(cached.requests) > index else recompute
+    return f"only the {longer.path} path has it"
+
+
+def _changes(comparison: Comparison, cached: Trajectory, recompute: Trajectory) -> str:
+    tool, outcome = comparison.tool_calls_changed, comparison.outcome_changed
+    if cached.outcome.kind == recompute.outcome.kind == "none":
+        return f"The tool {'call changed' if tool else 'calls did not change'}; the outcome is not checked."
+    if tool and outcome:
+        return "The tool call and the outcome changed."
+    if tool:
+        return "The tool call changed, the outcome did not."
+    return "The outcome changed, the tool calls did not." if outcome else "Neither tool calls nor outcome changed."
+
+
+def _repeats(cached: Repeats | None, recompute: Repeats | None) -> str:
+    known = {(r.runs, r.exact) if r and r.exact is not None else None for r in (cached, recompute)}
+    if known == {None}:
+        return "Not repeated yet."
+    if len(known) == 1 and cached and cached.exact:
+        return f"Both paths repeat exactly ({cached.runs} of {cached.runs})."
+    return f"{_capital(_path_repeats('cached', cached))}; {_path_repeats('recompute', recompute)}."
+
+
+def _path_repeats(path: str, repeats: Repeats | None) -> str:
+    if repeats is None or repeats.exact is None:
+        return f"{path} is not repeated yet"
+    if repeats.exact:
+        return f"{path} repeats exactly ({repeats.runs} of {repeats.runs})"
+    where = f" ({repeats.first_difference})" if repeats.first_difference else ""
+    return f"{path} does not repeat itself{where}"
+
+
+def _largest(comparison: Comparison) -> str:
+    return "unknown" if comparison.drift_max is None else f"{nats(comparison.drift_max)} nats"
+
+
+def _floor(noise: NoiseFloor) -> str:
+    if noise.nats is None:
+        return f"floor unknown below {LEAST_STEPS} steps ({noise.steps} so far)"
+    return f"floor {nats(noise.nats)}"
+
+
+def _sentence(reason: str) -> str:
+    return reason.rstrip(".") + "."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

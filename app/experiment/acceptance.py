@@ -1,0 +1,116 @@
+"""Whether a pass or a pair may be counted at all (STUDY: Pass accepted). What fails is kept, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from app.trajectory.step import NO_ID, StepBlock
+from app.trajectory.trajectory import Path, Request, Status, Trajectory
+
+LEAST_HITS_PERCENT = 95
+"""Least share of later requests that must report a hit on the cached path."""
+
+Findings = tuple[list[str], list[str]]
+"""Problems, and what is unproven: sentences. Both are empty where all is well."""
+
+
+def accept(
+    trajectories: Sequence[Trajectory], path: Path, expected_episode_ids: Collection[str], rivals: int
+) -> Findings:
+    """Check a pass: everything that STUDY asks for before its figures may be averaged.
+
+    All episodes present, request indices contiguous, `rivals` logprobs at every step, piece bytes that rebuild the
+    text, 0 cached tokens at every recompute request, a hit at 95 % of the cached path's later requests (those after
+    an episode's first). Counts that were not reported leave the pass unproven.
+    """
+    done = {trajectory.episode_id for trajectory in trajectories if trajectory.status is Status.DONE}
+    problems = _listed([episode_id for episode_id in expected_episode_ids if episode_id not in done], "not finished")
+    indices = [t.episode_id for t in trajectories if [r.index for r in t.requests] != list(range(len(t.requests)))]
+    problems += _listed(indices, "request indices are not contiguous")
+    answered = list(_answered(trajectories))
+    problems += _listed(
+        [name for name, r in answered if not _has_depth(r.steps, rivals)], f"not {rivals} logprobs a step"
+    )
+    problems += _listed([name for name, r in answered if not _rebuilds_text(r.steps)], "piece bytes do not add up")
+    problems += _contradictions(answered)
+    counts, unproven = _counts(answered, path)
+    if path is Path.RECOMPUTE:
+        problems += _hits(answered)
+    elif 100 * (hits := len(counts) - counts.count(0)) < LEAST_HITS_PERCENT * len(counts):
+        problems.append(f"only {hits} of {len(counts)} later requests hit the cache, {LEAST_HITS_PERCENT} % must")
+    return problems, unproven
+
+
+def pair_problems(cached: Trajectory, recompute: Trajectory) -> Findings:
+    """Why a pair proves nothing: the cached path hit nothing, the recompute path hit something, counts contradict."""
+    problems: list[str] = []
+    unproven: list[str] = []
+    for side in (cached, recompute):
+        answered = list(_answered([side]))
+        counts, missing = _counts(answered, side.path)
+        unproven += missing
+        problems += _contradictions(answered)
+        if side.path is Path.RECOMPUTE:
+            problems += _hits(answered)
+        elif counts and not any(counts):
+            problems.append(f"the cached path hit nothing in {side.episode_id}")
+    return problems, unproven
+
+
+def _answered(trajectories: Sequence[Trajectory]) -> Iterator[tuple[str, Request]]:
+    """Every finished request with its name, e.g. "calendar-02 request 3"."""
+    for trajectory in trajectories:
+        for request in trajectory.requests:
+            if request.report is not None:
+                yield f"{trajectory.episode_id} request {request.index + 1}", request
+
+
+def _listed(names: Sequence[str], what: str) -> list[str]:
+    """One sentence with the first name and the number of the others; none where there is no name."""
+    if not names:
+        return []
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return [f"{names[0]}{others}: {what}"]
+
+
+def _contradictions(answered: Sequence[tuple[str, Request]]) -> list[str]:
+    found = [(name, r.report.problem) for name, r in answered if r.report and r.report.problem]
+    return _listed([name for name, _ in found], f"counts contradict the engine's own: {found[0][1]}") if found else []
+
+
+def _hits(answered: Sequence[tuple[str, Request]]) -> list[str]:
+    names = [name for name, r in answered if r.report and r.report.cached_tokens]
+    return _listed(names, "the recompute path took tokens from the cache")
+
+
+def _counts(answered: Sequence[tuple[str, Request]], path: Path) -> tuple[list[int], list[str]]:
+    """The reported cached tokens of the requests that must prove the path, and a sentence where some are missing.
+
+    On the cached path an episode's first request proves nothing: it may share no prefix with what was served before.
+    """
+    asked = [(name, r.report) for name, r in answered if r.report and (path is Path.RECOMPUTE or r.index > 0)]
+    missing = [name for name, report in asked if report.cached_tokens is None]
+    known = [report.cached_tokens for _, report in asked if report.cached_tokens is not None]
+    return known, _listed(missing, f"the {path} path did not report how many tokens came from the cache")
+
+
+def _has_depth(steps: StepBlock, rivals: int) -> bool:
+    """Whether every step has its own logprob and exactly `rivals` rivals."""
+    return (
+        steps.rival_ids.shape == (len(steps), rivals) == steps.rival_logprobs.shape
+        and not (steps.rival_ids == NO_ID).any()
+        and not np.isnan(steps.rival_logprobs).any()
+        and not np.isnan(steps.logprobs).any()
+    )
+
+
+def _rebuilds_text(steps: StepBlock) -> bool:
+    """Whether the pieces, laid end to end, are exactly the answer's bytes."""
+    bounds = np.concatenate([[0], steps.piece_ends])
+    return (
+        len(steps.piece_ends) == len(steps)
+        and bool((np.diff(bounds) >= 0).all())
+        and int(bounds[-1]) == len(steps.piece_bytes)
+    )

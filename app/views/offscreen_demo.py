@@ -1,0 +1,79 @@
+"""The demo where there is no display: the real window, rendered into pictures, and the verdict in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QApplication
+
+from app.trajectory.events import RunEnded, RunFailed
+from app.trajectory.trajectory import Path as RunPath
+from app.views.shots import grab
+from app.views.window import MainWindow
+from app.views.window_runs import DEMO
+
+STEPS_BEFORE_PICTURE = 12
+
+
+class OffscreenDemo(QObject):
+    """Runs the demo in a window and quits the application at its end. `exit_code` is 2 where the run failed."""
+
+    def __init__(self, window: MainWindow, folder: Path) -> None:
+        super().__init__()
+        self.exit_code = 0
+        self._window = window
+        self._folder = folder
+        self._pictures: list[Path] = []
+        self._said: set[str] = set()
+        control = window.control
+        control.pairs_changed.connect(self._picture_of_the_run)
+        control.pair_compared.connect(lambda row: print(f"  {row.episode_id}: {row.headline}", flush=True))
+        control.said.connect(lambda sentence: print(sentence, flush=True))
+        control.ended.connect(lambda event: QTimer.singleShot(0, self, lambda: self._ended(event)))
+        control.failed.connect(lambda event: QTimer.singleShot(0, self, lambda: self._failed(event)))
+
+    def start(self) -> None:
+        """Begin."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._window.runs.start(DEMO)
+        if not self._window.control.running:  # it could not begin: the banner says why
+            self._failed(RunFailed(None, self._window.banner.sentence.text(), self._window.banner.hint.text()))
+
+    def _picture_of_the_run(self) -> None:
+        bench = self._window.bench()
+        live = self._window.control.live.pair(bench.shown) if bench.shown else None
+        recompute = live.side(RunPath.RECOMPUTE) if live else None
+        if not self._pictures and recompute is not None and recompute.step_count >= STEPS_BEFORE_PICTURE:
+            self._pictures.append(self._folder / "demo-running.png")
+            QTimer.singleShot(0, self, lambda: self._save("demo-running.png"))
+
+    def _ended(self, event: RunEnded) -> None:
+        pair = self._window.bench().view.pair
+        if event.reason == "forked" and pair is not None:
+            self._save("demo-fork.png")
+            print(f"\n{pair.verdict.headline}\n{pair.verdict.detail}")
+        else:
+            self._save("demo-end.png")
+            print(f"\nThe demo ended without a fork ({event.reason}).")
+        self._finish()
+
+    def _failed(self, event: RunFailed) -> None:
+        self.exit_code = 2
+        self._save("demo-error.png")
+        print(f"\n{event.message} {event.hint}")
+        self._finish()
+
+    def _finish(self) -> None:
+        session = self._window.bench().session
+        if session is not None:
+            print(f"Recorded in {session.path}")
+        for picture in self._pictures:
+            print(f"Picture: {picture}")
+        QApplication.exit(self.exit_code)
+
+    def _save(self, name: str) -> None:
+        path = self._folder / name
+        grab(self._window).save(str(path))
+        if path not in self._pictures:
+            self._pictures.append(path)

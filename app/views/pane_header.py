@@ -1,0 +1,82 @@
+"""The head of a token pane: which path, what came from the cache, and the provenance strip."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.trajectory.trajectory import Path, Request
+from app.views.provenance_strip import ProvenanceStrip
+from app.views.style import ui_font
+from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
+
+MARKS = {Path.CACHED: CACHED_MARK, Path.RECOMPUTE: RECOMPUTE_MARK}
+
+
+def counts_text(request: Request | None) -> str:
+    """ "412 cached · 38 evaluated" as the engine reported it; what it did not report is said to be so."""
+    if request is None:
+        return ""
+    if request.report is None:
+        return f"{len(request.prompt.ids)} prompt tokens"
+    cached, evaluated = request.report.cached_tokens, request.report.evaluated_tokens
+    if cached is None and evaluated is None:
+        return "cached: not reported"
+    parts = ((cached, "cached"), (evaluated, "evaluated"))
+    return " · ".join(f"{word}: not reported" if count is None else f"{count} {word}" for count, word in parts)
+
+
+class PaneHeader(QWidget):
+    """Follows the step cursor: shows the request that it is in. A prefill under way takes the counts' place."""
+
+    def __init__(self, path: Path, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._path = path
+        self._request: Request | None = None
+        self._progress = ""
+        self.title = QLabel(f"{MARKS[path]}  {path.value.capitalize()}", textFormat=Qt.TextFormat.PlainText)
+        self.counts = QLabel(textFormat=Qt.TextFormat.PlainText)
+        self.strip = ProvenanceStrip(path, theme)
+        row = QHBoxLayout()
+        row.addWidget(self.title)
+        row.addStretch(1)
+        row.addWidget(self.counts)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 6)
+        column.setSpacing(6)
+        column.addLayout(row)
+        column.addWidget(self.strip)
+        self.set_text_scale(1.0)
+        self.set_theme(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Change the colours."""
+        for label, colour in ((self.title, getattr(theme, self._path.value)), (self.counts, theme.muted)):
+            palette = label.palette()
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
+            label.setPalette(palette)
+        self.strip.set_theme(theme)
+
+    def set_text_scale(self, scale: float) -> None:
+        """Change the size of all texts."""
+        bold = ui_font(1.05 * scale)
+        bold.setWeight(QFont.Weight.DemiBold)
+        self.title.setFont(bold)
+        self.counts.setFont(ui_font(scale))
+        self.strip.set_text_scale(scale)
+
+    def show_request(self, request: Request | None) -> None:
+        """Show the counts and the provenance of a request."""
+        self._request = request
+        self.strip.show_request(request)
+        self._say()
+
+    def set_progress(self, text: str, fraction: float | None) -> None:
+        """Show how far a prefill has come; None ends it."""
+        self._progress = "" if fraction is None else text
+        self.strip.set_fraction(fraction)
+        self._say()
+
+    def _say(self) -> None:
+        self.counts.setText(self._progress or counts_text(self._request))

@@ -1,0 +1,156 @@
+"""Pictures of the window's states, made by the window itself from a real file."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtGui import QColor, QPainter, QPixmap
+from PySide6.QtWidgets import QApplication
+
+from app.session import Session
+from app.settings import Settings
+from app.trajectory.events import Estimate, Event, PairCompared, RunStarted
+from app.trajectory.trajectory import Trajectory
+from app.views.replay import replay_events
+from app.views.run_control import Kind
+from app.views.run_dialog import RunDialog
+from app.views.run_feed import RunFeed
+from app.views.style import apply_theme
+from app.views.theme import DARK, LIGHT, Theme
+from app.views.verbs import Verbs
+from app.views.window import MainWindow
+
+SIZES = ((1280, 800), (1920, 1080))
+CUT = 0.72
+"""Where the mid-run picture stops: in the second path, near three quarters of all events."""
+
+
+class CutRun:
+    """A recorded pair as a run that is under way: the same events, and then no more."""
+
+    def __init__(self, path: Path, events: list[Event]) -> None:
+        self.path = path
+        self.inbox = deque(events)
+        self.is_running = True
+
+    def stop(self) -> None:
+        """Nothing works behind it."""
+        self.is_running = False
+
+    def join(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as a run's handle has it
+        """It is over at once."""
+        return True
+
+
+def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> Iterator[Path]:
+    """Render every state in both sizes and both themes; yields the pictures as they are saved.
+
+    Raises StoreError where the file cannot be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    states: dict[str, Callable[[MainWindow], QPixmap]] = {
+        "empty": grab,
+        "fork": lambda window: _fork(window, file),
+        "mid-run": lambda window: _mid_run(window, file),
+        "error": lambda window: _error(window, folder),
+        "new-run": _new_run,
+    }
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    for theme in (LIGHT, DARK):
+        apply_theme(application, theme, settings.text_scale)
+        for width, height in SIZES:
+            for name, state in states.items():
+                window = _window(verbs, settings, theme, width, height)
+                picture = state(window)
+                path = folder / f"{name}-{width}x{height}-{theme.name}.png"
+                picture.save(str(path))
+                window.close()
+                window.deleteLater()
+                QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+                yield path
+
+
+def grab(window: MainWindow) -> QPixmap:
+    """The window as it is painted now."""
+    for _ in range(4):  # layouts, then what they made visible
+        QApplication.processEvents()
+    return window.grab()
+
+
+def _window(verbs: Verbs, settings: Settings, theme: Theme, width: int, height: int) -> MainWindow:
+    window = MainWindow(verbs, settings, theme)
+    window.resize(width, height)
+    window.show()
+    QApplication.processEvents()
+    return window
+
+
+def _fork(window: MainWindow, file: Path) -> QPixmap:
+    window.open_file(file)
+    return grab(window)
+
+
+def _mid_run(window: MainWindow, file: Path) -> QPixmap:
+    session = window.verbs.open_session(file, window.settings.near_tie)
+    try:
+        run = CutRun(file, list(_first_part(session)))
+    finally:
+        session.close()
+    bench = window.bench()
+    window.control.begin(run, Kind.RUN)
+    bench.run_began("Loading the engine…")
+    feed = window.control.findChild(RunFeed)
+    while run.inbox and isinstance(feed, RunFeed):
+        feed.drain()
+    return grab(window)
+
+
+def _first_part(session: Session) -> Iterator[Event]:
+    """The events of a run up to the middle of the first forked pair (the first pair where none forked)."""
+    experiment = session.experiments()[0]
+    rows = session.rows(experiment.id)
+    at = next((number for number, row in enumerate(rows) if row.diverged), 0)
+    pair = session.pair(experiment.id, rows[at].episode_id)
+    seconds = [_seconds(side) for side in (pair.cached, pair.recompute)]
+    yield RunStarted(experiment.id, experiment.title, len(rows), 1)
+    for row in rows[:at]:
+        yield PairCompared(row)
+    yield Estimate(2 * at + 1, 2 * len(rows), (len(rows) - at) * sum(seconds) - seconds[0])
+    events = [event for _, event in replay_events(pair, side_by_side=False)]
+    yield from islice(events, round(CUT * len(events)))
+
+
+def _seconds(side: Trajectory) -> float:
+    reports = [request.report for request in side.requests if request.report is not None]
+    return sum((report.prefill_ms or 0) + (report.decode_ms or 0) for report in reports) / 1000
+
+
+def _error(window: MainWindow, folder: Path) -> QPixmap:
+    broken = folder / "broken.forkpoint"
+    broken.write_bytes(b"SQLite format 3\0 and then the disk was full")
+    window.open_file(broken)
+    broken.unlink()
+    return grab(window)
+
+
+def _new_run(window: MainWindow) -> QPixmap:
+    """The dialog over its window, as a window manager would place it."""
+    dialog = RunDialog(window.verbs, window.settings, window)
+    dialog.show()
+    QApplication.processEvents()
+    behind, front = grab(window), dialog.grab()
+    with QPainter(behind) as painter:
+        painter.fillRect(behind.rect(), QColor(0, 0, 0, 90))
+        place = behind.rect().center() - front.rect().center()
+        painter.drawPixmap(place, front)
+        painter.setPen(QColor(window.theme.line))
+        painter.drawRect(front.rect().translated(place))
+    dialog.reject()
+    return behind
+
+

@@ -1,0 +1,220 @@
+"""The pair table beside the pair: which file, experiment and pair are shown, and how a run moves them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QSplitter, QWidget
+
+from app.errors import AppError
+from app.session import Session
+from app.trajectory.events import RunEnded, RunStarted
+from app.trajectory.pair import PairRow
+from app.trajectory.trajectory import ExperimentInfo, Path
+from app.views.live import LivePair, PairKey
+from app.views.pair_table import PairTable
+from app.views.pair_view import PairView
+from app.views.run_control import Kind, RunControl
+from app.views.theme import Theme
+
+WAITING = ("Loading the engine…", "The first tokens come in a few seconds. What is recorded stays, whatever happens.")
+
+
+class Workbench(QSplitter):
+    """Owns the open session (`close` closes it). Follows a run to its newest pair until a person picks another."""
+
+    experiment_changed = Signal()
+    follow_changed = Signal(bool)
+
+    def __init__(self, theme: Theme, control: RunControl, parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self.session: Session | None = None
+        self.experiment: ExperimentInfo | None = None
+        self.shown: PairKey | None = None
+        self.following = False
+        self._control = control
+        self._shown_live = False
+        self.table = PairTable(theme)
+        self.view = PairView(theme)
+        self.addWidget(self.table)
+        self.addWidget(self.view)
+        self.setHandleWidth(1)
+        self.setChildrenCollapsible(False)
+        self.setStretchFactor(0, 0)
+        self.setStretchFactor(1, 1)
+        self.table.experiment_chosen.connect(self.show_experiment)
+        self.table.pair_chosen.connect(self._chosen_by_user)
+        control.pair_began.connect(self._pair_began)
+        control.pairs_changed.connect(self._pairs_changed)
+        control.pair_compared.connect(self._pair_compared)
+        control.answered_again.connect(self.view.show_again)
+        control.said.connect(self._say)
+
+    # Files and experiments.
+
+    def use(self, session: Session) -> None:
+        """Show a file: its newest experiment, on the first pair that forked. Raises what the session raises."""
+        experiments = session.experiments()
+        self.close_session()
+        self.session = session
+        if experiments:
+            self._use_experiment(experiments[0], experiments)
+        else:
+            self.show_empty("This file holds no experiment yet.", "Press Ctrl+R to run one.")
+
+    def close_session(self) -> None:
+        """Let the file go."""
+        if self.session is not None:
+            self.session.close()
+        self.session = self.experiment = self.shown = None
+
+    def show_empty(self, headline: str, detail: str) -> None:
+        """No pair, and why."""
+        self.shown, self._shown_live = None, False
+        self.table.set_experiments([], None)
+        self.table.set_rows([])
+        self.view.show_nothing(headline, detail)
+        self.experiment_changed.emit()
+
+    def show_experiment(self, experiment_id: int) -> None:
+        """Show another experiment of the same file."""
+        if self.session is not None:
+            experiments = self.session.experiments()
+            self._use_experiment(next(e for e in experiments if e.id == experiment_id), experiments)
+
+    def _use_experiment(self, experiment: ExperimentInfo, experiments: list[ExperimentInfo]) -> None:
+        assert self.session is not None
+        rows = self.session.rows(experiment.id)
+        self.experiment, self.shown = experiment, None
+        self.table.set_experiments(experiments, experiment.id)
+        self.table.set_rows(rows)
+        self.experiment_changed.emit()
+        forked = [row for row in rows if row.diverged and row.valid]
+        compared = [row for row in rows if row.diverged is not None]
+        first = next(iter(forked or compared or rows), None)
+        if first is None:
+            self.view.show_nothing("This experiment has no pair yet.", "Press Ctrl+R to run one.")
+        else:
+            self.show_pair((first.episode_id, 1))
+
+    # Pairs.
+
+    def show_pair(self, key: PairKey) -> None:
+        """Show a pair as it stands: live where it is being run, from the file else."""
+        self.shown = key
+        self.table.select(key[0])
+        live = self._control.live.pair(key) if self._control.running else None
+        if live is not None:
+            self._show_live(live, new=True)
+            return
+        self._shown_live = False
+        if self.session is None or self.experiment is None:
+            self.view.show_nothing(*WAITING)
+            return
+        try:
+            pair = self.session.pair(self.experiment.id, *key)
+        except AppError as error:
+            self.view.show_nothing(error.message, error.hint)
+            return
+        self.view.show_pair(pair, *self.can_run_again())
+
+    def can_run_again(self) -> tuple[bool, str]:
+        """Whether both paths can be asked again now, else why not."""
+        if self._control.running and self._control.kind is not Kind.AGAIN:
+            return False, "Something else is running; stop it first."
+        return not self._control.running, "Both paths are being asked again."
+
+    def follow(self, following: bool) -> None:
+        """Follow the run, or stay where a person looks."""
+        if following != self.following:
+            self.following = following
+            self.follow_changed.emit(following)
+        newest = self._control.live.newest
+        if following and newest is not None and newest != self.shown:
+            self.show_pair(newest)
+
+    def _chosen_by_user(self, episode_id: str) -> None:
+        if self._control.running and self._control.kind is Kind.RUN:
+            self.follow(False)
+        self.show_pair((episode_id, 1))
+
+    # What a run says.
+
+    def run_began(self, headline: str) -> None:
+        """A run was just asked for: say so at once, before its first event."""
+        self.close_session()
+        self.following = False
+        self.follow(True)
+        self._say(headline)
+
+    def experiment_started(self, session: Session, event: RunStarted) -> None:
+        """The run's file is there: show its rows while they fill."""
+        self.close_session()
+        self.session = session
+        experiments = session.experiments()
+        self.experiment = next(e for e in experiments if e.id == event.experiment_id)
+        self.table.set_experiments(experiments, event.experiment_id)
+        self.table.set_rows(session.rows(event.experiment_id))
+        self.experiment_changed.emit()
+
+    def run_ended(self, event: RunEnded | None) -> None:
+        """Read the file once more, and stand where the run led: on the fork it found, else where a person looks."""
+        if self.session is None or self.experiment is None:
+            if self.shown is None:
+                self.show_empty("Nothing was recorded.", "Press Ctrl+R to run again.")
+            return
+        key = self.shown
+        experiments = self.session.experiments()
+        self.experiment = next(e for e in experiments if e.id == self.experiment.id)
+        self.table.set_experiments(experiments, self.experiment.id)
+        self.table.set_rows(self.session.rows(self.experiment.id))
+        self.experiment_changed.emit()
+        if event is not None and event.reason == "forked" and event.episode_id is not None:
+            key = (event.episode_id, 1)
+        if key is not None and (self._shown_live or key != self.shown or self.view.pair is None):
+            self.show_pair(key)
+        else:
+            self.view.inspector.set_can_run_again(*self.can_run_again())
+
+    def _say(self, sentence: str) -> None:
+        if self.session is None and not self._control.live.newest:
+            self.view.show_nothing(sentence, WAITING[1])
+
+    def _pair_began(self, key: PairKey) -> None:
+        if self.following or self._control.kind is Kind.REPLAY:
+            self.show_pair(key)
+
+    def _pairs_changed(self, keys: set[PairKey]) -> None:
+        live = self._control.live.pair(self.shown) if self.shown in keys and self.shown is not None else None
+        if live is not None and (self._shown_live or self.view.pair is None):
+            self._show_live(live, new=not self._shown_live)
+
+    def _pair_compared(self, row: PairRow) -> None:
+        if row.repeat == 1:
+            self.table.update_row(row)
+        if self._shown_live and self.shown == (row.episode_id, row.repeat):
+            self._control.live.forget(self.shown)
+            self.show_pair(self.shown)
+
+    def _show_live(self, live: LivePair, new: bool) -> None:
+        self._shown_live = True
+        assert self.shown is not None
+        headline, detail = live_words(live, self.shown, self._control.kind)
+        self.view.show_live(live, self._control.live.pieces, headline, detail, new)
+
+
+def live_words(live: LivePair, key: PairKey, kind: Kind) -> tuple[str, str]:
+    """What a pair that grows is doing, as headline and detail."""
+    episode, repeat = key
+    what = "RECORDED · replaying" if kind is Kind.REPLAY else "Running"
+    again = f", repeat {repeat}" if repeat > 1 else ""
+    if live.fork is not None:
+        return f"{what} {episode}{again}: forked at {live.fork.label}", "What follows compares different contexts."
+    cached, recompute = live.side(Path.CACHED), live.side(Path.RECOMPUTE)
+    now = recompute if recompute is not None and kind is Kind.RUN else cached or recompute
+    if now is None:
+        return f"{what} {episode}{again}", ""
+    path = "both paths side by side" if kind is Kind.REPLAY else f"the {now.path} path"
+    place = f"request {len(now.requests)}, token {len(now.requests[-1].steps)}" if now.requests else "rendering the prompt"
+    return f"{what} {episode}{again} on {path}", f"{place[0].upper()}{place[1:]}. No fork so far." if (
+        recompute is not None
+    ) else f"{place[0].upper()}{place[1:]}."
