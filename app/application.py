@@ -14,7 +14,8 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
-from app import paths
+from app import logs, paths
+from app.errors import SettingsError
 from app.settings import Settings
 from app.views.style import apply_theme, choose_theme
 from app.views.verbs import Verbs
@@ -51,6 +52,9 @@ class Desktop(QObject):
         width, height = self.settings.window_size or (1440, 900)
         window.resize(width, height)
         window.show()
+        if self.settings.notice:
+            window.banner.say("notice", self.settings.notice)
+            self.settings.notice = ""
         if file is not None:
             window.open_file(file)
         return window
@@ -62,7 +66,7 @@ class Desktop(QObject):
         for window in self.windows:
             window.show_settings(self.theme)
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - as Qt has it
         """On macOS files are handed over by an event."""
         if isinstance(event, QFileOpenEvent) and event.file():
             self.open_window(Path(event.file()))
@@ -87,13 +91,19 @@ class Desktop(QObject):
 
     def _forget(self, window: MainWindow) -> None:
         self.settings.window_size = (window.width(), window.height())
-        self.settings.save()
+        self._save(window)
         self.windows.remove(window)
         window.deleteLater()
 
     def _settings_changed(self) -> None:
-        self.settings.save()
+        self._save(self.windows[-1])
         self.apply_settings()
+
+    def _save(self, window: MainWindow) -> None:
+        try:
+            self.settings.save()
+        except SettingsError as error:
+            window.banner.show_error(error)
 
 
 def make_application() -> QApplication:
@@ -111,18 +121,23 @@ def make_application() -> QApplication:
 
 def main(files: list[Path], *, demo: bool = False) -> int:
     """Open a window on each file, or an empty one; `demo` starts the demo at once. Returns the exit code."""
+    logging.basicConfig(format="%(name)s: %(message)s")  # warnings go to the terminal too, the watchdog's among them
+    log_file = logs.start()
     application = make_application()
     desktop = Desktop(application, Verbs(), Settings.load())
     sys.excepthook = desktop.say_bug
     signal.signal(signal.SIGINT, lambda _signal, _frame: application.quit())
-    for file in files or [None]:
+    for file in files:
         desktop.open_window(file)
+    if not files:
+        desktop.open_window()
     if demo:
         QTimer.singleShot(0, desktop, lambda: desktop.windows[0].runs.start(DEMO))
     try:
         return application.exec()
     finally:
         desktop.close()
+        log_file.close()
 
 
 def shots(folder: Path, file: Path | None) -> Iterator[Path]:

@@ -14,14 +14,15 @@ LARGEST_BYTES = 1_000_000
 OLDER_FILES = 3
 HIDDEN = "[hidden]"
 
-# Names of secrets with their values; bearer tokens and well-known key shapes anywhere; user:password in addresses.
-_NAMES = r"authorization|api[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token|password|passwd|secret|cookie"
+_NAMES = r"authorization|api[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token|password|passwd|secret"
+_VALUE = r"""(?:(?:bearer|basic)\s+)?(?:"[^"]*"|'[^']*'|[^\s,;&)}'"]+)"""
 _SECRETS = (
-    (re.compile(rf"(?i)([\w-]*(?:{_NAMES})[\w-]*['\"]?\s*[:=]\s*)(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&)}}]+)"), rf"\1{HIDDEN}"),
+    (re.compile(rf"""(?i)((?:{_NAMES})[\w-]{{0,20}}['"]?\s*[:=]\s*){_VALUE}"""), rf"\1{HIDDEN}"),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"\b(?:sk|hf|ghp|gho|github_pat|xox[bp])[-_][\w-]{8,}"), HIDDEN),
-    (re.compile(r"(://)[^/\s:@]+:[^/\s@]+@"), rf"\1{HIDDEN}@"),
-)  # fmt: skip
+    (re.compile(r"""(?i)(cookie['"]?\s*[:=]\s*).+"""), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(?:sk|hf|ghp|gho|github_pat|xox[bp])[-_][\w-]{8,}"), HIDDEN),  # keys by their usual shapes
+    (re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}@"), rf"\1{HIDDEN}@"),
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -50,6 +51,9 @@ class LogFile:
         )
         self._handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s [%(threadName)s] %(message)s"))
         self._logger.setLevel(logging.INFO)
+        for earlier in [handler for handler in self._logger.handlers if isinstance(handler, RotatingFileHandler)]:
+            self._logger.removeHandler(earlier)  # one log file a process
+            earlier.close()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             writable = os.access(file if file.exists() else file.parent, os.W_OK)

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 
 from app import paths
 from app.engine.base import Engine, Sampling
-from app.engine.default_model import default_model
+from app.engine.default_model import default_model, default_model_licence
 from app.engine.opening import open_engine
 from app.engine.settings import KV_TYPES, EmbeddedSettings
 from app.errors import AppError, StoreError
@@ -29,7 +29,18 @@ from app.trajectory.events import EngineLoading, Event, RunEnded, RunFailed
 from app.trajectory.pair import NEAR_TIE_NATS, Pair, PairRow
 from app.trajectory.trajectory import ExperimentInfo, PassInfo, Status
 
-__all__ = ["KV_TYPES", "EmbeddedSettings", "RunHandle", "RunRequest", "Sampling", "Session", "Settings"]
+__all__ = [
+    "KV_TYPES",
+    "EmbeddedSettings",
+    "RunHandle",
+    "RunRequest",
+    "Sampling",
+    "Session",
+    "Settings",
+    "choose",
+    "default_model",
+    "default_model_licence",
+]
 
 log = logging.getLogger(__name__)
 

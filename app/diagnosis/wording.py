@@ -6,12 +6,12 @@ import re
 
 from app.diagnosis.noise import LEAST_STEPS
 from app.trajectory.pair import Comparison, Fork, ForkKind, ForkSide, NoiseFloor, Repeats
+from app.trajectory.piece_text import SIGNS, SPACE, escape
 from app.trajectory.trajectory import Trajectory
 
 LONGEST_QUOTE = 32
 """Characters of one token that a sentence shows."""
 
-_SIGNS = {"\n": "⏎", "\t": "⇥"}
 _LOOSE_SPACE = re.compile(r" (?=\s|\Z)|(?<=\s) ")
 
 
@@ -29,7 +29,10 @@ def quoted(piece: bytes) -> str:
     UTF-8 and characters that are invisible or act on the line (control, bidirectional) are written out (\xE2, \u202E).
     """
     text = piece.decode("utf-8", errors="surrogateescape")
-    shown = "".join(map(_inert, _LOOSE_SPACE.sub("·", text[:LONGEST_QUOTE])))
+    spaced = _LOOSE_SPACE.sub(SPACE, text[:LONGEST_QUOTE])
+    shown = "".join(
+        character if character == " " else SIGNS.get(character) or escape(character) for character in spaced
+    )
     return f"'{shown}…'" if len(text) > LONGEST_QUOTE else f"'{shown}'"
 
 
@@ -66,16 +69,6 @@ def detail(code: str, comparison: Comparison, cached: Trajectory, recompute: Tra
         what = "Drift before the fork" if fork else "Largest drift"
         sentences.append(f"{what} {_largest(comparison)}, {_floor(noise)}.")
     return " ".join(sentences)
-
-
-def _inert(character: str) -> str:
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: a byte that is no UTF-8
-        return f"\\x{code - 0xDC00:02X}"
-    escaped = f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
-    return _SIGNS.get(character, escaped)
 
 
 def _place(fork: Fork) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.base import GenerateRequest, Progress, Sampling, Snapshot
+from app.engine.base import GenerateRequest, Progress, Snapshot
 from app.engine.distribution import Distribution
+from app.engine.evidence import Counters, Tally, chunk_sizes, rewind_is_honoured
 from app.engine.llama_model import LlamaModel
+from app.engine.llama_sampler import LlamaSampler
 from app.errors import ContextOverflow, EngineError
 from app.trajectory.step import IdArray, as_ids, shared_length
 from app.trajectory.trajectory import RequestReport, Span
@@ -22,43 +23,16 @@ RawStep = tuple[int, float, list[int], list[float]]
 """A step without bytes, as it crosses the pipe: id, logprob, rival ids, rival logprobs."""
 
 
-def chunk_sizes(total: int, n_batch: int, n_ubatch: int) -> list[int]:
-    """How llama.cpp splits `total` tokens: batches of n_batch, each in chunks of n_ubatch."""
-    batches = [min(n_batch, total - start) for start in range(0, total, n_batch)]
-    return [min(n_ubatch, batch - start) for batch in batches for start in range(0, batch, n_ubatch)]
-
-
-def rewind_is_honoured(pos_min: int, keep: int, n_swa: int) -> bool:
-    """Whether a memory whose entries start at `pos_min` still has what the token at position `keep` attends to.
-
-    llama-server's rule. A full memory starts at 0, a sliding window of n_swa tokens may have dropped what lies before
-    it, and a recurrent one holds its last position only; seq_rm's success alone is no proof.
-    """
-    return 0 <= pos_min <= max(0, keep - max(1, n_swa))
-
-
-@dataclass
-class _Tally:
-    """What one request did, to be held against llama.cpp's own counters."""
-
-    held_before: int
-    cached: int = 0
-    chunks: list[int] = field(default_factory=list)
-    decoded: int = 0
-    problems: list[str] = field(default_factory=list)
-    note: str | None = None
-
-
 class LlamaState:
     """A llama_context and the ids whose entries it holds, in order (`held`)."""
 
     def __init__(self, model: LlamaModel) -> None:
         self._model = model
-        self._context = model.new_context()
-        self._memory = llama_cpp.llama_get_memory(self._context)
-        self.n_ctx = int(llama_cpp.llama_n_ctx(self._context))
-        self.n_batch = int(llama_cpp.llama_n_batch(self._context))
-        self.n_ubatch = int(llama_cpp.llama_n_ubatch(self._context))
+        self.context = model.new_context()
+        self._memory = llama_cpp.llama_get_memory(self.context)
+        self.n_ctx = int(llama_cpp.llama_n_ctx(self.context))
+        self.n_batch = int(llama_cpp.llama_n_batch(self.context))
+        self.n_ubatch = int(llama_cpp.llama_n_ubatch(self.context))
         self._batch = llama_cpp.llama_batch_init(self.n_ubatch, 0, 1)
         for slot in range(self.n_ubatch):
             self._batch.n_seq_id[slot] = 1
@@ -73,38 +47,20 @@ class LlamaState:
         """Answer one request by the contract of `State.generate`; `stopped` is asked between evaluations."""
         prompt = as_ids(request.prompt_ids)
         self._check(prompt)
-        begin = time.monotonic()
         tally = self._keep_prefix(prompt)
-        llama_cpp.llama_perf_context_reset(self._context)
+        llama_cpp.llama_perf_context_reset(self.context)
         yield Progress(tally.cached, len(prompt), tally.cached)
         for size in chunk_sizes(len(prompt) - tally.cached, self.n_batch, self.n_ubatch):
             if stopped():
-                yield self._report(tally, "cancelled", begin, None, None)
+                yield self._report(tally, "cancelled")
                 return
             done = len(self.held) + size
             self._evaluate(prompt[len(self.held) : done].tolist(), logits=done == len(prompt))
             tally.chunks.append(size)
             yield Progress(done, len(prompt), tally.cached)
-        prefilled = first = time.monotonic()
-        steps, reason = 0, "length"
-        with _Sampler(request.sampling) as sampler:
-            while steps < request.max_tokens:
-                if stopped():
-                    reason = "cancelled"
-                    break
-                step = self._choose(sampler, request.rivals)
-                if steps == 0:
-                    first = time.monotonic()
-                yield step
-                steps += 1
-                if step[0] in self._model.eog_ids:
-                    reason = "stop"
-                    break
-                if steps == request.max_tokens or len(self.held) == self.n_ctx:
-                    break
-                self._evaluate([step[0]], logits=True)
-                tally.decoded += 1
-        yield self._report(tally, reason, begin, prefilled, first if steps else None)
+        tally.prefilled = time.monotonic()
+        with LlamaSampler(request.sampling) as sampler:
+            yield self._report(tally, (yield from self._answer(request, sampler, tally, stopped)))
 
     def rebuild(self, ids: IdArray, spans: Sequence[Span]) -> None:
         """Fill this empty state as `State.rebuild` says."""
@@ -123,9 +79,9 @@ class LlamaState:
 
     def snapshot(self) -> Snapshot:
         """Exactly what this state holds."""
-        size = llama_cpp.llama_state_seq_get_size(self._context, 0)
+        size = llama_cpp.llama_state_seq_get_size(self.context, 0)
         buffer = (ctypes.c_uint8 * size)()
-        written = llama_cpp.llama_state_seq_get_data(self._context, buffer, size, 0)
+        written = llama_cpp.llama_state_seq_get_data(self.context, buffer, size, 0)
         if written != size:
             raise EngineError("llama.cpp cannot save this state.", self._model.log.tail())
         return Snapshot(as_ids(self.held), bytes(buffer))
@@ -135,7 +91,7 @@ class LlamaState:
         self.clear()
         size = len(snapshot.data)
         buffer = (ctypes.c_uint8 * size).from_buffer_copy(snapshot.data)
-        read = llama_cpp.llama_state_seq_set_data(self._context, buffer, size, 0)
+        read = llama_cpp.llama_state_seq_set_data(self.context, buffer, size, 0)
         if read != size or self._pos_max() != len(snapshot.ids) - 1:
             self.clear()
             raise EngineError("The saved state does not fit this model and these settings.", self._model.log.tail())
@@ -148,10 +104,10 @@ class LlamaState:
 
     def close(self) -> None:
         """Free the context. Closing twice is harmless."""
-        if self._context:
+        if self.context:
             llama_cpp.llama_batch_free(self._batch)
-            llama_cpp.llama_free(self._context)
-            self._context = None
+            llama_cpp.llama_free(self.context)
+            self.context = None
 
     def _check(self, ids: IdArray) -> None:
         if len(ids) == 0:
@@ -161,41 +117,66 @@ class LlamaState:
                 f"The prompt has {len(ids):,} tokens; the context holds {self.n_ctx:,}.",
                 "Raise the context size (n_ctx), or use shorter episodes.",
             )
-        if ids.min() < 0 or ids.max() >= self._model.n_vocab:
-            wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
-            raise EngineError(f"The prompt holds id {wrong}, which this model's {self._model.n_vocab:,} tokens lack.")
+        wrong = ids[(ids < 0) | (ids >= self._model.n_vocab)]
+        if len(wrong):
+            raise EngineError(f"The prompt holds id {wrong[0]}, beyond this model's {self._model.n_vocab:,} tokens.")
 
-    def _keep_prefix(self, prompt: IdArray) -> _Tally:
+    def _keep_prefix(self, prompt: IdArray) -> Tally:
         """Rewind to the longest common prefix, less one token where the prompt ends in it."""
-        tally = _Tally(held_before=len(self.held))
-        self._expect_positions(tally, "before the request")
+        tally = Tally(held_before=len(self.held), begin=time.monotonic())
+        tally.expect_end(len(self.held), self._pos_max(), "before the request")
         keep = min(shared_length(as_ids(self.held), prompt), len(prompt) - 1)
         if keep < len(self.held):
-            pos_min = llama_cpp.llama_memory_seq_pos_min(self._memory, 0)
+            pos_min = int(llama_cpp.llama_memory_seq_pos_min(self._memory, 0))
             if keep and not (
                 rewind_is_honoured(pos_min, keep, self._model.n_swa)
                 and llama_cpp.llama_memory_seq_rm(self._memory, 0, keep, -1)
             ):
                 tally.note = (
-                    f"The model's memory cannot go back to {keep:,} tokens (its entries start at "
-                    f"{max(pos_min, 0) + 1:,}): the prompt was evaluated from the start."
+                    f"The model's memory cannot go back to {keep:,} tokens (its entries start at position "
+                    f"{pos_min:,}): the prompt was evaluated from the start."
                 )
                 keep = 0
             if keep == 0:
                 self.clear()
             self.held = self.held[:keep]
-            self._expect_positions(tally, "after the rewind")
+            tally.expect_end(keep, self._pos_max(), "after the rewind")
         tally.cached = keep
         return tally
 
-    def _expect_positions(self, tally: _Tally, when: str) -> None:
-        if self._pos_max() != len(self.held) - 1:
-            tally.problems.append(
-                f"llama.cpp's memory ends at position {self._pos_max()} {when}, {len(self.held) - 1} was expected"
-            )
+    def _answer(
+        self, request: GenerateRequest, sampler: LlamaSampler, tally: Tally, stopped: Callable[[], bool]
+    ) -> Generator[RawStep, None, str]:
+        """Steps from the last evaluated token on; returns the finish reason. The last step is not evaluated."""
+        for count in range(1, request.max_tokens + 1):
+            if stopped():
+                return "cancelled"
+            step = self._choose(sampler, request.rivals)
+            tally.first_step = tally.first_step or time.monotonic()
+            yield step
+            if step[0] in self._model.eog_ids:
+                return "stop"
+            if count == request.max_tokens or len(self.held) == self.n_ctx:
+                break
+            self._evaluate([step[0]], logits=True)
+            tally.decoded += 1
+        return "length"
 
-    def _pos_max(self) -> int:
-        return int(llama_cpp.llama_memory_seq_pos_max(self._memory, 0))
+    def _choose(self, sampler: LlamaSampler, rivals: int) -> RawStep:
+        distribution = Distribution(self._last_logits(), self._scratch)
+        ids = distribution.largest(max(1, rivals))
+        token_id = ids[0] if sampler.greedy else sampler.sample(self.context)
+        logprobs = [distribution.logprob(rival) for rival in ids]
+        return token_id, distribution.logprob(token_id), ids[:rivals], logprobs[:rivals]
+
+    def _last_logits(self) -> NDArray[np.float32]:
+        """The last evaluated token's row: a view of llama.cpp's buffer, which the next evaluation overwrites."""
+        pointer = llama_cpp.llama_get_logits_ith(self.context, -1)
+        address = ctypes.addressof(pointer.contents)
+        if address != self._logits_address:
+            self._logits = np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
+            self._logits_address = address
+        return self._logits
 
     def _evaluate(self, ids: list[int], *, logits: bool) -> None:
         """One llama_decode of at most n_ubatch tokens: exactly one chunk. `logits` asks for the last token's."""
@@ -204,9 +185,9 @@ class LlamaState:
         for slot, token_id in enumerate(ids):
             batch.token[slot], batch.pos[slot], batch.logits[slot] = token_id, start + slot, 0
         batch.logits[len(ids) - 1] = logits
-        code = llama_cpp.llama_decode(self._context, batch)
+        code = llama_cpp.llama_decode(self.context, batch)
         # Without this, llama.cpp counts two decodes as one, and a single token as part of a prefill.
-        llama_cpp.llama_synchronize(self._context)
+        llama_cpp.llama_synchronize(self.context)
         if code != 0:
             self.held = self.held[: self._pos_max() + 1]
             raise EngineError(f"llama.cpp could not evaluate the tokens (code {code}).", self._model.log.tail())
@@ -223,73 +204,10 @@ class LlamaState:
                 raise EngineError("The state cannot be rebuilt: this model's memory cannot be cut.")
             self.held = self.held[:keep]
 
-    def _choose(self, sampler: _Sampler, rivals: int) -> RawStep:
-        distribution = Distribution(self._last_logits(), self._scratch)
-        ids = distribution.largest(max(1, rivals))
-        token_id = sampler.sample(self._context) if sampler.chain else ids[0]
-        logprobs = [distribution.logprob(rival) for rival in ids]
-        return token_id, distribution.logprob(token_id), ids[:rivals], logprobs[:rivals]
+    def _pos_max(self) -> int:
+        return int(llama_cpp.llama_memory_seq_pos_max(self._memory, 0))
 
-    def _last_logits(self) -> NDArray[np.float32]:
-        """The last evaluated token's row: a view of llama.cpp's buffer, which the next evaluation overwrites."""
-        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
-        address = ctypes.addressof(pointer.contents)
-        if address != self._logits_address:
-            self._logits = np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
-            self._logits_address = address
-        return self._logits
-
-    def _report(
-        self, tally: _Tally, reason: str, begin: float, prefilled: float | None, first: float | None
-    ) -> RequestReport:
-        """Counts as evidence: what was done, beside what llama.cpp counted."""
-        now = time.monotonic()
-        self._expect_positions(tally, "after the request")
-        perf = llama_cpp.llama_perf_context(self._context)
-        checks = {"n_p_eval": int(perf.n_p_eval), "n_eval": int(perf.n_eval), "pos_max": self._pos_max()}
-        singles = tally.chunks.count(1) + tally.decoded
-        # llama.cpp never reports fewer than one of either.
-        for name, count in (("n_p_eval", sum(c for c in tally.chunks if c > 1)), ("n_eval", singles)):
-            if checks[name] != max(1, count):
-                tally.problems.append(f"llama.cpp counted {name} = {checks[name]}, {count} was expected")
-        return RequestReport(
-            cached_tokens=tally.cached,
-            evaluated_tokens=sum(tally.chunks),
-            chunks=tuple(tally.chunks),
-            finish_reason=reason,
-            held_before=tally.held_before,
-            first_token_ms=None if first is None else (first - begin) * 1000,
-            prefill_ms=None if prefilled is None else (prefilled - begin) * 1000,
-            decode_ms=None if first is None else (now - first) * 1000,
-            checks=checks,
-            problem="; ".join(tally.problems).capitalize() + "." if tally.problems else None,
-            note=tally.note,
-        )
-
-
-class _Sampler:
-    """llama.cpp's own chain for one request: top-k, top-p, temperature, seeded choice. No chain where greedy."""
-
-    def __init__(self, sampling: Sampling) -> None:
-        self.chain = None
-        if sampling.temperature > 0:
-            self.chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
-            for part in (
-                llama_cpp.llama_sampler_init_top_k(sampling.top_k),
-                llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
-                llama_cpp.llama_sampler_init_temp(sampling.temperature),
-                llama_cpp.llama_sampler_init_dist(sampling.seed & 0xFFFFFFFF),
-            ):
-                llama_cpp.llama_sampler_chain_add(self.chain, part)
-
-    def sample(self, context: object) -> int:
-        """Choose from the last evaluated token's logits, and take it into account."""
-        return int(llama_cpp.llama_sampler_sample(self.chain, context, -1))
-
-    def __enter__(self) -> _Sampler:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self.chain:
-            llama_cpp.llama_sampler_free(self.chain)
-            self.chain = None
+    def _report(self, tally: Tally, finish_reason: str) -> RequestReport:
+        perf = llama_cpp.llama_perf_context(self.context)
+        counters = Counters(int(perf.n_p_eval), int(perf.n_eval), self._pos_max())
+        return tally.report(finish_reason, len(self.held), counters, time.monotonic())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Event
 
 from app.engine.base import Engine, GenerateRequest
 from app.errors import EngineError
 from app.experiment.plans import RunRequest
-from app.trajectory.compare import bit_identical
+from app.trajectory.compare import blocks_differ
 from app.trajectory.events import Again
 from app.trajectory.events import Event as RunEvent
 from app.trajectory.pair import Pair
@@ -52,9 +51,7 @@ def answer_again(engine: Engine, side: Trajectory, request: Request, plan: RunRe
         steps = [item for item in state.generate(asked, stop) if isinstance(item, Step)]
     finally:
         state.close()
-    again = replace(request, steps=StepBlock.pack(steps, plan.rivals))
-    difference = bit_identical(replace(side, requests=(request,)), replace(side, requests=(again,)))
-    return difference.partition(", ")[2]
+    return blocks_differ(request.steps, StepBlock.pack(steps, plan.rivals))
 
 
 def spans_up_to(spans: Sequence[Span], length: int) -> list[Span]:

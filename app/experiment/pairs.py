@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from app.diagnosis.noise import noise_floor
 from app.diagnosis.verdict import judge
 from app.experiment.acceptance import pair_problems
 from app.store.reader import Reader
 from app.store.recorder import Recorder
 from app.trajectory.codec import from_json, to_json
-from app.trajectory.compare import bit_identical, compare, drift, shared_mask
+from app.trajectory.compare import bit_identical, compare, shared_drift
 from app.trajectory.pair import Comparison, NoiseFloor, Pair, PairRow, Repeats
 from app.trajectory.step import MarginArray
 from app.trajectory.trajectory import ExperimentInfo, PassInfo, Path, Status, Trajectory
@@ -55,7 +53,7 @@ class PairReader:
         sides = self._sides(episode_id, 1)
         if sides is None or any(side.status is not Status.DONE for side in sides):
             return None
-        self._drifts[episode_id] = _shared_drift(*sides)
+        self._drifts[episode_id] = shared_drift(*sides)
         recorder.put_derived(self.experiment.id, NOISE, to_json(self._measured_floor()))
         row = self._row(episode_id)
         kept = self._kept_rows() | {episode_id: row}
@@ -72,7 +70,7 @@ class PairReader:
     def _measured_floor(self) -> NoiseFloor:
         for episode_id in self.experiment.plan["episode_ids"]:
             if episode_id not in self._drifts and (sides := self._sides(episode_id, 1)) is not None:
-                self._drifts[episode_id] = _shared_drift(*sides)
+                self._drifts[episode_id] = shared_drift(*sides)
         return noise_floor(self._drifts.values())
 
     def _kept_rows(self) -> dict[str, PairRow]:
@@ -157,9 +155,3 @@ class PairReader:
             self.experiment.id, episode_id, episode_id.rsplit("-", 1)[0], 1, None, None, None, None, None, 0,
             tool_calls_changed=False, outcome_changed=False, valid=None, code="open", headline="Not finished yet.",
         )  # fmt: skip
-
-
-def _shared_drift(cached: Trajectory, recompute: Trajectory) -> MarginArray:
-    """Drift in nats at the shared, non-flip steps of a pair, float64 [n]."""
-    values = drift(cached, recompute)[shared_mask(cached, recompute)]
-    return values[~np.isnan(values)]

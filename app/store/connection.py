@@ -60,16 +60,20 @@ def open_writable(path: Path) -> sqlite3.Connection:
     committed step and corrupts nothing. A power cut may lose the commits since the last checkpoint, never the file;
     FULL would buy those with a disk flush per 64 steps.
     """
+    is_new = not path.exists() or path.stat().st_size == 0
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         _distrust(connection)
-        is_new = connection.execute("PRAGMA page_count").fetchone()[0] == 0
         if is_new:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # so that a dropped snapshot gives its space back
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         version = version_of(connection)
+        _check_whole(connection, path)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(
+            f"PRAGMA user_version={version}"
+        )  # as it is: a read-only file opens without a word, until here
         connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
         connection.execute("PRAGMA secure_delete=OFF")  # zeroing what open_steps held would write everything twice
         if version < schema_version():
@@ -95,7 +99,9 @@ def open_readable(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only=ON")
         _distrust(connection)
-        if version_of(connection) == schema_version():
+        version = version_of(connection)
+        _check_whole(connection, path)
+        if version == schema_version():
             return connection
         migrated = sqlite3.connect("", isolation_level=None)  # a temporary file of SQLite's own
         connection.backup(migrated)
@@ -119,11 +125,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
         # SQLite could not make its files beside the data: the folder is read-only.
-        log = path.with_name(path.name + "-wal")
-        if log.exists() and log.stat().st_size > 0:
+        if _has_log(path):
             raise StoreError(
                 f"{path.name} was not closed properly, and its folder is read-only, so its last steps cannot be read.",
-                f"Copy it together with {log.name} to a folder of your own and open it there.",
+                f"Copy it together with {path.name}-wal to a folder of your own and open it there.",
             ) from error
     except sqlite3.DatabaseError:
         connection.close()
@@ -134,6 +139,22 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _distrust(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
+
+
+def _check_whole(connection: sqlite3.Connection, path: Path) -> None:
+    """SQLite notices missing pages itself, but reads zeros where only a part of the last one is missing.
+
+    With a log that may be as it should: a full disk can cut short what is written back, and the log has it still.
+    """
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    if path.stat().st_size % page_size and not _has_log(path):
+        what, hint = _SENTENCES[sqlite3.SQLITE_CORRUPT]
+        raise StoreError(what.format(name=path.name), hint)
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _copy_before(connection: sqlite3.Connection, path: Path) -> None:

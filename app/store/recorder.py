@@ -214,7 +214,8 @@ class Recorder:
         with self._transaction() as run:
             run("DELETE FROM snapshots WHERE pass_id = ?", (pass_id,))
         with explained(self._path):
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()  # it goes a page per row that is fetched
+            # A page per step of the statement; it has no columns, so `execute` would take the first step only.
+            self._connection.executescript("PRAGMA incremental_vacuum")
 
     def put_derived(self, experiment_id: int, key: str, value: Mapping[str, Any] | Sequence[Any]) -> None:
         """Keep a JSON value that can be computed again; the one before under this key is replaced."""

@@ -96,7 +96,7 @@ def bit_identical(first: Trajectory, second: Trajectory) -> str:
     tolerance.
     """
     for index, (left, right) in enumerate(zip(first.requests, second.requests, strict=False)):
-        if not np.array_equal(left.prompt.ids, right.prompt.ids):
+        if not _equal(left.prompt.ids, right.prompt.ids):
             return f"request {index + 1}, prompt token {shared_length(left.prompt.ids, right.prompt.ids) + 1}"
         if _is_open(first, index) or _is_open(second, index):
             return ""
@@ -133,10 +133,10 @@ def _align(cached: Trajectory, recompute: Trajectory) -> tuple[Fork | None, int]
     """The fork, and the number of aligned steps (a flip included)."""
     aligned = 0
     for index, (left, right) in enumerate(zip(cached.requests, recompute.requests, strict=False)):
-        if not np.array_equal(left.prompt.ids, right.prompt.ids):
+        if not _equal(left.prompt.ids, right.prompt.ids):
             at = shared_length(left.prompt.ids, right.prompt.ids)
             return Fork(ForkKind.PROMPT, index, at, _prompt_side(left, at), _prompt_side(right, at)), aligned
-        if np.array_equal(left.steps.token_ids, right.steps.token_ids):
+        if _equal(left.steps.token_ids, right.steps.token_ids):
             aligned += len(left.steps)
             continue
         at = shared_length(left.steps.token_ids, right.steps.token_ids)
@@ -150,6 +150,11 @@ def _align(cached: Trajectory, recompute: Trajectory) -> tuple[Fork | None, int]
             return Fork(ForkKind.REQUESTS, index, None, None, None), aligned + at
         return Fork(ForkKind.LENGTH, index, at, *sides), aligned + at
     return _requests_fork(cached, recompute), aligned
+
+
+def _equal(left: IdArray, right: IdArray) -> bool:
+    """Whether two id arrays agree; their bytes tell it of short ones much faster than numpy does."""
+    return left.tobytes() == right.tobytes() or np.array_equal(left, right)
 
 
 def _requests_fork(cached: Trajectory, recompute: Trajectory) -> Fork | None:
@@ -234,7 +239,7 @@ def _first_unequal_row(left: StepBlock, right: StepBlock, size: int) -> int | No
         equal = _close(*sampled) & _close(*rivals).all(axis=1)
     else:
         ids = left.rival_ids[:size], right.rival_ids[:size]
-        if all(np.array_equal(a.view(np.int32), b.view(np.int32)) for a, b in (sampled, rivals, ids)):
+        if all(one.tobytes() == other.tobytes() for one, other in (sampled, rivals, ids)):
             return None  # the usual case, in a fraction of the time
         equal = _same_bits(*sampled) & _same_bits(*rivals).all(axis=1) & (ids[0] == ids[1]).all(axis=1)
     return None if equal.all() else int(np.argmin(equal))

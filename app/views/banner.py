@@ -10,11 +10,21 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QToolBut
 from app.errors import AppError
 
 
+def close_button(name: str) -> QToolButton:
+    """A small ✕ with an accessible name."""
+    button = QToolButton()
+    button.setText("✕")
+    button.setToolTip(f"{name} (Esc)")
+    button.setAccessibleName(name)
+    return button
+
+
 class Banner(QFrame):
     """Shows one message at a time; a newer one takes the place of an older one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, objectName="banner")
+        super().__init__(parent)
+        self.setObjectName("banner")
         self.sentence = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
         self.sentence.setProperty("role", "title")
         self.hint = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
@@ -26,8 +36,7 @@ class Banner(QFrame):
         words.addWidget(self.hint)
         self.offer = QPushButton()
         self.offer.clicked.connect(self._take_offer)
-        shut = QToolButton(text="✕", toolTip="Dismiss (Esc)")
-        shut.setAccessibleName("Dismiss the message")
+        shut = close_button("Dismiss the message")
         shut.clicked.connect(self.hide)
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 8, 10, 8)

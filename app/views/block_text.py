@@ -92,7 +92,10 @@ def request_title(request: Request, other: Request | None, fork: Fork | None) ->
         kind = plural(count, "equal token")
     else:
         kind = tokens
-    finish = f"finish: {request.report.finish_reason} · {tokens}" if request.report else f"{tokens} so far"
+    if request.report:
+        finish = f"finish: {request.report.finish_reason} · {tokens}"
+    else:
+        finish = f"{tokens} so far" if count else "no token yet"
     detail = " · ".join(part for part in (kind, request_deed(request)) if part)
     return Title(f"Request {request.index + 1}", detail, finish)
 

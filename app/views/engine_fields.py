@@ -11,7 +11,8 @@ from app.session import KV_TYPES, EmbeddedSettings, Sampling
 
 def number(value: int, low: int, high: int, name: str, step: int = 1, zero: str = "") -> QSpinBox:
     """A whole number; `zero` is what the lowest value is called."""
-    box = QSpinBox(minimum=low, maximum=high, value=value, singleStep=step, specialValueText=zero)
+    box = QSpinBox(minimum=low, maximum=high, value=value, singleStep=step)
+    box.setSpecialValueText(zero)
     box.setAccessibleName(name)
     box.setMinimumWidth(96)
     return box
@@ -36,8 +37,9 @@ class EngineFields(QWidget):
         self.threads = number(settings.threads, 0, 256, "Threads", zero="automatic")
         self.gpu_layers = number(settings.gpu_layers, -1, 1000, "GPU layers", zero="all")
         self.type_k, self.type_v = self._types(settings.type_k, "K cache"), self._types(settings.type_v, "V cache")
-        self.flash_attention = QCheckBox("flash attention", checked=settings.flash_attention)
-        self.swa_full = QCheckBox("swa_full", checked=settings.swa_full)
+        self.flash_attention, self.swa_full = QCheckBox("flash attention"), QCheckBox("swa_full")
+        self.flash_attention.setChecked(settings.flash_attention)
+        self.swa_full.setChecked(settings.swa_full)
         self.swa_full.setToolTip("Keep the whole KV history of sliding-window models (llama-server's default is off).")
         left, right = QFormLayout(), QFormLayout()
         for name, box in (("n_ctx", self.n_ctx), ("n_batch", self.n_batch), ("n_ubatch", self.n_ubatch)):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def environment_line(environment: Mapping[str, Any]) -> str:
-    """E.g. "llama.cpp 0c1e570 · 2 threads · n_ubatch 512 · KV f16 · flash attention off"; what is absent is left out."""
+    """E.g. "llama.cpp 0c1e570 · 2 threads · n_ubatch 512 · KV f16 · flash attention off"; absent parts are left out."""
     build, settings = environment.get("build") or {}, environment.get("settings") or {}
     parts = []
     commit = build.get("llama_cpp_commit") or build.get("ggml_commit") or build.get("commit")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QLineEdit, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
 
+from app.views.banner import close_button
 from app.views.step_cursor import read_place
 
 SIDES = (("both", "in both"), ("cached", "in Cached"), ("recompute", "in Recompute"))
@@ -18,18 +19,20 @@ class _Bar(QFrame):
     closed = Signal()
 
     def __init__(self, name: str, placeholder: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, objectName="bar")
+        super().__init__(parent)
+        self.setObjectName("bar")
         self.field = QLineEdit(placeholderText=placeholder, clearButtonEnabled=True)
         self.field.setAccessibleName(name)
         self.said = QLabel(textFormat=Qt.TextFormat.PlainText)
         self.said.setProperty("role", "muted")
         self.row = QHBoxLayout(self)
         self.row.setContentsMargins(12, 5, 12, 5)
-        self.row.addWidget(QLabel(name, buddy=self.field))
+        label = QLabel(name)
+        label.setBuddy(self.field)
+        self.row.addWidget(label)
         self.row.addWidget(self.field, 1)
         self.row.addWidget(self.said)
-        shut = QToolButton(text="✕", toolTip="Close (Esc)")
-        shut.setAccessibleName(f"Close: {name}")
+        shut = close_button(f"Close: {name}")
         shut.clicked.connect(self.shut)
         self.row.addWidget(shut)
         self.hide()

@@ -34,7 +34,7 @@ def show_shortcuts(parent: QWidget) -> QDialog:
             lines += [f"**{menu}**", "", "| action | keys |", "|:---|:---|"]
             lines += [f"| {entry.text.replace('&', '')} | {'  or  '.join(keys_of(entry))} |" for entry in entries]
             lines.append("")
-    lines += ["In the token panes: ↑ ↓ and Page Up / Page Down scroll, Space or Enter folds, Shift with a move selects."]
+    lines += ["In the token panes: ↑ ↓ and Page Up / Page Down scroll, Space or Enter folds, Shift selects."]
     return _show(parent, "Keyboard shortcuts", _browser("\n".join(lines)))
 
 
@@ -65,11 +65,9 @@ def show_record(parent: QWidget, title: str, experiment: ExperimentInfo) -> QDia
 
 def _model_licence(verbs: Verbs) -> str:
     try:
-        facts = verbs.default_model()
+        return f"SmolLM2-135M-Instruct, Apache License 2.0\n\n{verbs.default_model_licence()}"
     except AppError as error:
         return str(error)
-    name = facts.get("name") or "The default model"
-    return f"{name}, Apache License 2.0\n\n{facts.get('licence') or 'The licence text is not installed.'}"
 
 
 def _browser(markdown: str) -> QTextBrowser:

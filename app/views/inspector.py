@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStyle, QVBoxLayout, QWidget
 
 from app.trajectory.pair import Fork, ForkKind
 from app.trajectory.trajectory import Path, Request, Trajectory
@@ -46,8 +46,8 @@ class Inspector(QWidget):
         heading.addWidget(self._title)
         heading.addStretch(1)
         heading.addWidget(self._place)
-        content = QWidget()
-        layout = QVBoxLayout(content)
+        self._content = QWidget()
+        layout = QVBoxLayout(self._content)
         layout.setContentsMargins(14, 12, 14, 14)
         layout.setSpacing(10)
         layout.addLayout(heading)
@@ -61,7 +61,7 @@ class Inspector(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(content)
+        scroll.setWidget(self._content)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(scroll)
@@ -100,16 +100,21 @@ class Inspector(QWidget):
         """Offer *Run both again here*; `why` says what it does, or why it cannot be done."""
         self._ask.set_can_run(can, why)
 
+    def minimumSizeHint(self) -> QSize:
+        """Wide enough that nothing is cut off at the present text size; what does not fit in height scrolls."""
+        bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
+        return QSize(self._content.minimumSizeHint().width() + bar, 120)
+
     def sizeHint(self) -> QSize:
-        """As wide as the sketch has it."""
-        return QSize(300, 600)
+        """As wide as the sketch has it, or as it must be."""
+        return QSize(max(300, self.minimumSizeHint().width()), 600)
 
     # -- drawing -----------------------------------------------------------------------------------
     def _refresh(self) -> None:
         """Show the step at the cursor, if it is not what is shown already."""
         index, at = self._cursor
         requests = {path: _request(side, index) for path, side in self._sides.items()}
-        now = (index, at, self._fork, *requests.values())
+        now = (index, at, self._fork, *(side is None for side in self._sides.values()), *requests.values())
         if now == self._shown:
             return
         self._shown = now

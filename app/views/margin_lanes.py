@@ -37,6 +37,7 @@ class MarginLanes(QWidget):
         self._near_tie = NEAR_TIE_NATS
         self._series = MarginSeries.of(None, None, None)
         self._fork_label = ""
+        self._cursor: int | None = None
         self._follows_all = True
         self._graphics = pg.GraphicsLayoutWidget()
         self._graphics.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -95,11 +96,8 @@ class MarginLanes(QWidget):
 
     def set_cursor_position(self, position: int | None) -> None:
         """Move the step cursor's line, and bring it in sight where a zoomed axis does not show it."""
-        for line in self._items.cursors:
-            line.setVisible(position is not None)
-            line.setValue(position or 0)
-        top = self._margin.vb.viewRange()[1][1] - 5 * self._margin.vb.viewPixelSize()[1]
-        self._items.cursor_mark.setData([] if position is None else [position], [] if position is None else [top])
+        self._cursor = position
+        self._draw_cursor()
         if position is None or self._follows_all:
             return
         (first, last), _ = self._margin.vb.viewRange()
@@ -146,6 +144,7 @@ class MarginLanes(QWidget):
         self._draw_changes(first, min(last, split), columns)
         self._draw_requests(left, right, pixels)
         self._draw_marks(right, pixels)
+        self._draw_cursor()
 
     def _draw_path(
         self, path: str, values: Any, before: tuple[int, int], after: tuple[int, int], columns: int, pixels: float
@@ -187,6 +186,15 @@ class MarginLanes(QWidget):
         at = np.repeat(starts - 0.5, 2)
         for boundary, low, high in zip(self._items.boundaries, (self._bottom, 0), (2, 1e3), strict=True):
             boundary.setData(at, np.tile([float(low), float(high)], len(starts)))
+
+    def _draw_cursor(self) -> None:
+        """The line in both lanes, and a mark on top that is seen where the line lies under the fork's."""
+        shown = [] if self._cursor is None else [self._cursor]
+        for line in self._items.cursors:
+            line.setVisible(bool(shown))
+            line.setValue(self._cursor or 0)
+        top = self._margin.vb.viewRange()[1][1] - 5 * self._margin.vb.viewPixelSize()[1]
+        self._items.cursor_mark.setData(shown, [top] * len(shown))
 
     def _draw_marks(self, right: float, pixels: float) -> None:
         ties = self._series.exact_ties

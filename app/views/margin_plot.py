@@ -13,7 +13,10 @@ from app.views.margin_series import MarginSeries
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
 
 TITLE = "Top-two margin per step, nats (log)"
+SHORT_TITLE = "Margin per step, nats (log)"
 AFTER_FORK = "steps after the fork compare different contexts"
+SHORT_AFTER_FORK = "after the fork: other contexts"
+HEADERS = ((TITLE, AFTER_FORK), (SHORT_TITLE, AFTER_FORK), (TITLE, SHORT_AFTER_FORK), (SHORT_TITLE, SHORT_AFTER_FORK))
 HELP = (
     "Margin: difference of the two largest logprobs at a step. Below: |Δ|, how far the margin moved from one path to "
     "the other.\nClick: step cursor. Wheel: zoom. Drag: move. Double click: the whole episode."
@@ -36,7 +39,6 @@ class MarginPlot(QWidget):
         self._cursor = (0, 0)
         self._fork_label = ""
         self._title, self._cached, self._recompute, self._note = (QLabel() for _ in range(4))
-        self._title.setText(TITLE)
         self._lanes = MarginLanes(theme)
         self._lanes.position_chosen.connect(self._choose)
         header = QHBoxLayout()
@@ -47,6 +49,8 @@ class MarginPlot(QWidget):
             header.addWidget(label)
         header.addStretch(1)
         header.addWidget(self._note)
+        for label in (self._title, self._note):
+            label.setMinimumWidth(1)  # they get shorter words instead of keeping the window wide
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 4)
         layout.setSpacing(2)
@@ -93,6 +97,10 @@ class MarginPlot(QWidget):
         """As high as the sketch has it."""
         return QSize(760, 230)
 
+    def minimumSizeHint(self) -> QSize:
+        """Room for both lanes at the present text size."""
+        return QSize(super().minimumSizeHint().width(), self.fontMetrics().height() * 11)
+
     # -- the header --------------------------------------------------------------------------------
     def _show_cursor(self) -> None:
         position = self._series.position(*self._cursor)
@@ -115,22 +123,18 @@ class MarginPlot(QWidget):
             margin = self._series.fork_margin
             parts.append(f"Fork at {self._fork_label}" + ("." if margin is None else f", margin {margin:.2f} nats."))
         self.setAccessibleDescription(" ".join(parts))
-        self._fit_note()
+        self._fit_header()
 
-    def _fit_note(self) -> None:
-        """The note about the steps after the fork, shortened where it does not fit."""
-        fork = self._series.fork
-        taken = sum(label.sizeHint().width() for label in (self._title, self._cached, self._recompute)) + 80
-        room = self.width() - taken
+    def _fit_header(self) -> None:
+        """Title and note, in the longest words that fit beside the legend."""
+        fork, wide = self._series.fork, self.fontMetrics().horizontalAdvance
+        room = self.width() - self._cached.sizeHint().width() - self._recompute.sizeHint().width() - 90
+        title, note = next((h for h in HEADERS if wide(h[0]) * 1.1 + wide(h[1]) < room), (SHORT_TITLE, ""))
         if fork is None or fork + 1 >= len(self._series):
-            text = ""
-        else:
-            wide = self.fontMetrics().horizontalAdvance
-            text = next(
-                (t for t in (AFTER_FORK, "after the fork: other contexts", "grey: after") if wide(t) < room), ""
-            )
-        self._note.setText(text)
-        self._note.setToolTip(AFTER_FORK if text else "")
+            title, note = TITLE, ""
+        self._title.setText(title)
+        self._note.setText(note)
+        self._note.setToolTip(AFTER_FORK if note else "")
 
     # -- events ------------------------------------------------------------------------------------
     def _choose(self, position: int) -> None:
@@ -152,9 +156,9 @@ class MarginPlot(QWidget):
         """Follow the text size."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._fit_note()
+            self._fit_header()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Another width may have room for the whole note."""
         super().resizeEvent(event)
-        self._fit_note()
+        self._fit_header()

@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.errors import AppError
 from app.views.environment_line import size_text
 from app.views.verbs import Verbs
 
+POLL_MS = 30
+Facts = Mapping[str, Any]
 
-def model_words(facts: Mapping[str, Any]) -> str:
-    """Name, size, tensor types really held (they need not be what the name says), chat template."""
+
+def model_words(facts: Facts) -> str:
+    """Architecture, size, tensor types really held (they need not be what the name says), chat template."""
     types = facts.get("tensor_types") or {}
     held = ", ".join(f"{count} × {name}" for name, count in sorted(types.items(), key=lambda item: -item[1]))
-    parts = [str(facts.get("architecture") or ""), size_text(int(facts.get("size_bytes") or 0))]
-    parts += [f"holds {held}" if held else "", f"{facts['n_ctx_train']} tokens of context" if "n_ctx_train" in facts else ""]
-    parts.append("chat template: yes" if facts.get("chat_template") else "chat template: no (ChatML is used)")
+    context = facts.get("n_ctx_train")
+    parts = (
+        str(facts.get("architecture") or ""),
+        size_text(int(facts.get("size_bytes") or 0)),
+        f"holds {held}" if held else "",
+        f"{context} tokens of context" if context else "",
+        "chat template: yes" if facts.get("chat_template") else "chat template: no, ChatML is used",
+    )
     return " · ".join(part for part in parts if part)
 
 
 class ModelField(QWidget):
-    """`model` is the chosen file, None for the default model; `facts` is empty where it cannot be used."""
+    """`model` is the chosen file, None for the default model; `facts` is empty where it cannot be used (yet).
+
+    A file is read and hashed in a thread: gigabytes take seconds. An answer that comes after another choice is dropped.
+    """
 
     model_chosen = Signal()
 
     def __init__(self, verbs: Verbs, last: Path | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._verbs = verbs
-        self.facts: Mapping[str, Any] = {}
+        self.facts: Facts = {}
+        self._answers: deque[tuple[Path | None, Facts | AppError]] = deque()
+        self._poll = QTimer(self, interval=POLL_MS)
+        self._poll.timeout.connect(self._take_answer)
         self.choice = QComboBox()
         self.choice.setAccessibleName("Model")
         self.choice.addItem("Default model", None)
         if last is not None and last.exists():
             self.choice.addItem(last.name, last)
+            self.choice.setCurrentIndex(1)
         browse = QPushButton("Choose GGUF…")
         browse.clicked.connect(self._browse)
         self.said = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
@@ -57,6 +74,11 @@ class ModelField(QWidget):
         chosen = self.choice.currentData()
         return None if chosen is None else Path(chosen)
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the answer about the chosen file is still to come."""
+        return self._poll.isActive()
+
     def choose(self, file: Path) -> None:
         """Take a file into the list and look at it."""
         self.choice.addItem(file.name, file)
@@ -69,18 +91,35 @@ class ModelField(QWidget):
             self.choose(Path(name))
 
     def _look(self) -> None:
-        try:
-            model = self.model
-            self.facts = self._verbs.default_model() if model is None else self._verbs.check_model(model)
-        except AppError as error:
-            self.facts = {}
-            self._say(str(error), "problem")
-        else:
-            name = self.facts.get("name")
-            if self.model is None and name:
-                self.choice.setItemText(self.choice.currentIndex(), f"{name} (default)")
-            self._say(model_words(self.facts), "muted")
+        self.facts = {}
+        self._say("Reading the file…", "muted")
+        threading.Thread(target=self._read, args=(self.model,), name="model file", daemon=True).start()
+        self._poll.start()
         self.model_chosen.emit()
+
+    def _read(self, model: Path | None) -> None:
+        """In the thread."""
+        try:
+            answer = self._verbs.check_model(model or self._verbs.default_model())
+        except AppError as error:
+            self._answers.append((model, error))
+        else:
+            self._answers.append((model, answer))
+
+    def _take_answer(self) -> None:
+        while self._answers:
+            model, answer = self._answers.popleft()
+            if model != self.model:
+                continue
+            self._poll.stop()
+            if isinstance(answer, AppError):
+                self._say(str(answer), "problem")
+            else:
+                self.facts = answer
+                if model is None:
+                    self.choice.setItemText(self.choice.currentIndex(), f"{answer.get('name')} (default)")
+                self._say(model_words(answer), "muted")
+            self.model_chosen.emit()
 
     def _say(self, text: str, role: str) -> None:
         self.said.setProperty("role", role)

@@ -87,6 +87,8 @@ def _negated(test: Test) -> Test:
 
 def _read(word: str, episode_ids: Collection[str]) -> Test | str | None:
     """A test, a sentence about what is wrong with the word, or None for a word still being typed."""
+    if not word:
+        return None
     if word in STATES:
         return STATES[word]
     if match := _FIELD.fullmatch(word):

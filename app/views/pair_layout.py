@@ -7,6 +7,7 @@ touch their tokens; bodies of finished requests are laid out once and kept as lo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -81,6 +82,7 @@ class PairLayout:
         self._whole: frozenset[ParagraphKey] = frozenset()
         self._bodies: dict[tuple[Path, Key], tuple[tuple[object, ...], Body]] = {}
         self._sections: dict[Key, tuple[Body, Body, Sections]] = {}
+        self._paragraphs: dict[tuple[Remark, bool], Paragraph] = {}
         self._seen_requests = 0
 
     # what is shown
@@ -109,13 +111,13 @@ class PairLayout:
         """The larger number of steps of a request on the two sides."""
         return max((len(own.steps) for path in Path if (own := self.request(path, index))), default=0)
 
-    def is_after_fork(self, request: int, step: int) -> bool:
-        """Whether a step lies after the fork, where the two paths answer different contexts."""
-        if self.fork is None:
-            return False
-        if self.fork.kind in (ForkKind.PROMPT, ForkKind.REQUESTS):
-            return request >= self.fork.request
-        return (request, step) > (self.fork.request, self.fork.step or 0)
+    def grey_from(self, request: int) -> int:
+        """The first step of a request that lies after the fork, where the two paths answer different contexts;
+        one past the last step of any request where none does."""
+        if self.fork is None or request < self.fork.request:
+            return sys.maxsize
+        step = self.fork_step(request)
+        return 0 if step is None else step + 1
 
     def fork_step(self, request: int) -> int | None:
         """The step that the fork stands on, where it is in this request's answer."""
@@ -145,6 +147,7 @@ class PairLayout:
         self.fork = fork
         self._bodies.clear()
         self._sections.clear()
+        self._paragraphs.clear()
         self._whole = frozenset()
         self.fold_as_opened()
 
@@ -164,6 +167,7 @@ class PairLayout:
         self.metrics, self._text, self._tokens = metrics, text, tokens
         self._bodies.clear()
         self._sections.clear()
+        self._paragraphs.clear()
         self._place()
 
     def toggle(self, row: int) -> None:
@@ -182,14 +186,16 @@ class PairLayout:
         self._open.update((Kind.REQUEST, index) for index in range(self.request_count))
         self._place()
 
-    def reveal(self, request: int) -> None:
-        """Unfold whatever hides a request's tokens."""
+    def reveal(self, request: int) -> bool:
+        """Unfold whatever hides a request's tokens; whether anything did."""
         needed = {(Kind.REQUEST, request)}
         if request < self._run_length():
             needed.add((Kind.RUN, 0))
-        if not needed <= self._open:
-            self._open |= needed
-            self._place()
+        if needed <= self._open:
+            return False
+        self._open |= needed
+        self._place()
+        return True
 
     def unfold_message(self, key: ParagraphKey) -> None:
         """Show a long message whole, on both sides; or cut it again."""
@@ -263,7 +269,7 @@ class PairLayout:
         request = self.request(path, row.first)
         whole = frozenset(key for key in self._whole if key[0] == row.key)
         is_last = side is not None and row.first == len(side.requests) - 1
-        mark: tuple[object, ...] = (request, side.outcome if side else None, is_last, self.fork, whole)
+        mark = (request, side.outcome if side else None, is_last, self.fork, self.fork_step(row.first), whole)
         known = self._bodies.get((path, row.key))
         if known and known[0] == mark:
             return known[1]
@@ -283,16 +289,34 @@ class PairLayout:
             return Body(before=self._fold([Remark("", detail)] if detail else [], row, True))
         if request is None:
             return Body()
-        body = flow(request.steps, self._tokens, self.metrics, self.fork_step(row.first), block_text.END_OF_ANSWER)
+        body = self._twin(side.path, request, row) or self._flow(request)
         before = self._fold(block_text.remarks_before(side, request, self.fork), row, True)
         after = self._fold(block_text.remarks_after(side, request), row, False)
         return Body(before, body.lefts, body.widths, body.starts, after, body.marker)
 
+    def _flow(self, request: Request) -> Body:
+        return flow(request.steps, self._tokens, self.metrics, self.fork_step(request.index), block_text.END_OF_ANSWER)
+
+    def _twin(self, path: Path, request: Request, row: Row) -> Body | None:
+        """The other side's body where its answer is the same, so that equal answers are broken into lines once."""
+        other = Path.RECOMPUTE if path is Path.CACHED else Path.CACHED
+        twin, known = self.request(other, row.first), self._bodies.get((other, row.key))
+        if twin is None or known is None or known[0][0] is not twin or known[0][4] != self.fork_step(row.first):
+            return None
+        equal = twin.steps.piece_bytes == request.steps.piece_bytes
+        return known[1] if equal and np.array_equal(twin.steps.piece_ends, request.steps.piece_ends) else None
+
     def _fold(self, remarks: Iterable[Remark], row: Row, above: bool) -> tuple[Paragraph, ...]:
         return tuple(
-            fold(remark, self._text, self.metrics.available, (row.key, above, number) in self._whole)
-            for number, remark in enumerate(remarks)
+            self._paragraph(remark, (row.key, above, number) in self._whole) for number, remark in enumerate(remarks)
         )
+
+    def _paragraph(self, remark: Remark, whole: bool) -> Paragraph:
+        """A wrapped remark; both sides mostly show the same ones."""
+        known = self._paragraphs.get((remark, whole))
+        if known is None:
+            known = self._paragraphs[remark, whole] = fold(remark, self._text, self.metrics.available, whole)
+        return known
 
     def paragraphs(self, path: Path, row: Row) -> Iterator[tuple[ParagraphKey, Paragraph, float]]:
         """Every paragraph of an open row on one side, with its top from the row's top."""

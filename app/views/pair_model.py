@@ -71,8 +71,8 @@ def _valid(row: PairRow) -> str:
 
 
 COLUMNS = (
-    Column("", "Mark", lambda row: mark_of_row(row).glyph, lambda row: mark_of_row(row).meaning, "◆◆", narrow=True),
-    Column("Episode", "Episode", lambda row: row.episode_id, lambda row: row.episode_id, "messages-888", narrow=True),
+    Column("", "Mark", lambda row: mark_of_row(row).glyph, lambda row: mark_of_row(row).meaning, "◆◆ ", narrow=True),
+    Column("Episode", "Episode", lambda row: row.episode_id, lambda row: row.episode_id, "messages-88", narrow=True),
     Column("Fork", "First fork, request:token", _fork, _fork_key, "88:88", narrow=True),
     Column("Margin", "Recompute margin at the fork, nats", _margin, lambda row: row.margin, "0.0005", True, True),
     Column("Δ", "What the fork changed: outcome, tool calls or only text", changed, changed, "outcome", narrow=True),

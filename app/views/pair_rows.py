@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -77,13 +78,21 @@ class PairRows(QTableView):
 
     def fit_columns(self) -> None:
         """Widths for the present text size; the last shown column takes the rest."""
-        wide = self.fontMetrics().horizontalAdvance
         self.verticalHeader().setDefaultSectionSize(round(self.fontMetrics().height() * 1.65))
         header = self.horizontalHeader()
-        for column, known in enumerate(COLUMNS):
-            width = max(wide(known.sample), wide(known.title)) + 9
+        for column in range(len(COLUMNS)):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
-            self.setColumnWidth(column, wide("◆") + 20 if column == MARK else width)
+            self.setColumnWidth(column, self._needed(column))
         header.setSectionResizeMode(
             EPISODE if self.isColumnHidden(VERDICT) else VERDICT, QHeaderView.ResizeMode.Stretch
         )
+
+    def _needed(self, column: int) -> int:
+        """Pixels for a column's title and its widest usual text."""
+        wide = self.fontMetrics().horizontalAdvance
+        return max(wide(COLUMNS[column].sample), wide(COLUMNS[column].title)) + 9
+
+    def minimumSizeHint(self) -> QSize:
+        """Wide enough for the columns of a narrow table at the present text size."""
+        narrow = sum(self._needed(column) for column, known in enumerate(COLUMNS) if known.narrow)
+        return QSize(narrow + self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent), 120)

@@ -147,6 +147,7 @@ class PairTable(QWidget):
             self.experiments.addItem(f"{local_time(info.created)} · {info.title}", info.id)
             self.experiments.setItemData(self.experiments.count() - 1, info.title, Qt.ItemDataRole.ToolTipRole)
         self.experiments.setCurrentIndex(self.experiments.findData(current))
+        self.experiments.setToolTip(self.experiments.currentText())
         self.experiments.setVisible(bool(experiments))
 
     def set_rows(self, rows: Sequence[PairRow]) -> None:
@@ -245,8 +246,8 @@ class PairTable(QWidget):
 
     # -- events ------------------------------------------------------------------------------------
     def sizeHint(self) -> QSize:
-        """As wide as the sketch has it."""
-        return QSize(300, 600)
+        """As wide as the sketch has it, or as it must be."""
+        return QSize(max(300, self.minimumSizeHint().width()), 600)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """In the filter, Down goes to the rows and Esc clears it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.trajectory.events import Again
@@ -19,8 +19,8 @@ from app.views.step_cursor import Place, edge_of_request, near_ties, neighbour, 
 from app.views.theme import Theme
 from app.views.verdict_bar import VerdictBar
 
-PLOT_EVERY = 3
-"""While a pair grows, plot and inspector follow every third update: a tenth of a second is soon enough for them."""
+FOLLOW_MS = 100
+"""While a pair grows, plot and inspector follow the panes by a tenth of a second: soon enough for them."""
 
 
 class PairView(QWidget):
@@ -32,11 +32,13 @@ class PairView(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.pair: Pair | None = None
-        self.cursor: Place = (0, 0)
+        self.place: Place = (0, 0)
         self.cursor_is_users = False
         self._sides: tuple[Trajectory | None, Trajectory | None] = (None, None)
         self._fork: Fork | None = None
-        self._updates = 0
+        self._pieces: Mapping[int, bytes] = {}
+        self._follow = QTimer(self, singleShot=True, interval=FOLLOW_MS)
+        self._follow.timeout.connect(self.follow_all)
         self._again: dict[Path, tuple[str, bool | None]] = {}
         self.verdict = VerdictBar(theme)
         self.find_bar = FindBar()
@@ -84,7 +86,7 @@ class PairView(QWidget):
         self.pair = pair
         self._again = {}
         self._show(pair.cached, pair.recompute, pair.comparison.fork, pair.pieces)
-        self._follow_all(pair.pieces)
+        self.follow_all()
         self.verdict.show_verdict(pair.verdict, pair.comparison)
         self.inspector.set_again_lines([])
         self.inspector.set_can_run_again(can_run_again, why_not)
@@ -98,7 +100,6 @@ class PairView(QWidget):
         live.look_for_fork()
         if new:
             self.cursor_is_users = False
-            self._updates = 0
             self.inspector.set_again_lines([])
             self.inspector.set_can_run_again(False, "The run goes on.")
         self._show(live.side(Path.CACHED), live.side(Path.RECOMPUTE), live.fork, pieces)
@@ -108,15 +109,16 @@ class PairView(QWidget):
             prefill = growing.prefill if growing else None
             text = f"prefill {prefill.done} of {prefill.total}" if prefill else ""
             self.panes.set_progress(path, text, prefill.done / prefill.total if prefill and prefill.total else None)
-        if self._updates % PLOT_EVERY == 0:
-            self._follow_all(pieces)
-        self._updates += 1
+        if new:
+            self.follow_all()
+        elif not self._follow.isActive():
+            self._follow.start()
 
     def show_nothing(self, headline: str, detail: str) -> None:
         """Show no pair, and say why."""
         self.pair = None
         self._show(None, None, None, {})
-        self._follow_all({})
+        self.follow_all()
         self.verdict.show_message(headline, detail)
         self.inspector.set_again_lines([])
         self.inspector.set_can_run_again(False, "There is no pair to run again.")
@@ -129,17 +131,19 @@ class PairView(QWidget):
     def _show(
         self, cached: Trajectory | None, recompute: Trajectory | None, fork: Fork | None, pieces: Mapping[int, bytes]
     ) -> None:
-        self._sides, self._fork = (cached, recompute), fork
+        self._sides, self._fork, self._pieces = (cached, recompute), fork, pieces
         self.panes.show_pair(cached, recompute, fork, pieces)
 
-    def _follow_all(self, pieces: Mapping[int, bytes]) -> None:
+    def follow_all(self) -> None:
+        """Let plot and inspector show what the panes show."""
+        self._follow.stop()
         cached, recompute = self._sides
         self.plot.show_pair(cached, recompute, self._fork)
-        self.inspector.show_pair(cached, recompute, self._fork, pieces)
+        self.inspector.show_pair(cached, recompute, self._fork, self._pieces)
         if self.pair is None and not self.cursor_is_users:
             newest = self._newest()
             if newest is not None:
-                self.cursor = newest
+                self.place = newest
                 self.plot.set_cursor(*newest)
                 self.inspector.set_cursor(*newest)
 
@@ -163,13 +167,13 @@ class PairView(QWidget):
 
     def step_by(self, count: int) -> None:
         """Move the cursor by steps, across requests; it stops at the ends."""
-        moved = neighbour(self._sides, self.cursor, count)
+        moved = neighbour(self._sides, self.place, count)
         self._set_cursor(*moved, by_user=True)
         self.panes.set_cursor(*moved)
 
     def to_edge(self, end: bool) -> None:
         """The first or last step of the request at the cursor."""
-        self.go_to(*edge_of_request(self._sides, self.cursor, end))
+        self.go_to(*edge_of_request(self._sides, self.place, end))
 
     def to_fork(self) -> bool:
         """Back to the fork; False where there is none."""
@@ -181,7 +185,7 @@ class PairView(QWidget):
     def to_near_tie(self, direction: int, nats: float) -> bool:
         """The next (1) or previous (-1) near tie; False where there is none on that side."""
         places = near_ties(self._sides, nats)
-        beyond = [place for place in places if (place > self.cursor if direction > 0 else place < self.cursor)]
+        beyond = [place for place in places if (place > self.place if direction > 0 else place < self.place)]
         if not beyond:
             return False
         self.go_to(*(beyond[0] if direction > 0 else beyond[-1]))
@@ -192,7 +196,7 @@ class PairView(QWidget):
         return sizes(self._sides)
 
     def _set_cursor(self, request: int, step: int, by_user: bool) -> None:
-        self.cursor = (request, step)
+        self.place = (request, step)
         self.cursor_is_users = self.cursor_is_users or by_user
         self.plot.set_cursor(request, step)
         self.inspector.set_cursor(request, step)
@@ -222,4 +226,3 @@ class PairView(QWidget):
         """The recompute margin below which a step is a near tie."""
         self.panes.set_near_tie(nats)
         self.plot.set_near_tie(nats)
-

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.trajectory.trajectory import Path, Request
 from app.views.provenance_strip import ProvenanceStrip
@@ -12,6 +12,8 @@ from app.views.style import ui_font
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
 
 MARKS = {Path.CACHED: CACHED_MARK, Path.RECOMPUTE: RECOMPUTE_MARK}
+
+_MARGIN = 12
 
 
 def counts_text(request: Request | None) -> str:
@@ -35,15 +37,17 @@ class PaneHeader(QWidget):
         self._path = path
         self._request: Request | None = None
         self._progress = ""
+        self._focused = False
         self.title = QLabel(f"{MARKS[path]}  {path.value.capitalize()}", textFormat=Qt.TextFormat.PlainText)
         self.counts = QLabel(textFormat=Qt.TextFormat.PlainText)
         self.strip = ProvenanceStrip(path, theme)
-        row = QHBoxLayout()
+        row = self._row = QHBoxLayout()
+        self.counts.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.counts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # a narrow pane cuts it
         row.addWidget(self.title)
-        row.addStretch(1)
-        row.addWidget(self.counts)
+        row.addWidget(self.counts, 1)
         column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 6)
+        column.setContentsMargins(_MARGIN, 8, _MARGIN, 6)
         column.setSpacing(6)
         column.addLayout(row)
         column.addWidget(self.strip)
@@ -57,6 +61,22 @@ class PaneHeader(QWidget):
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
             label.setPalette(palette)
         self.strip.set_theme(theme)
+        self._theme = theme
+        self.update()
+
+    def set_focused(self, focused: bool) -> None:
+        """Show whether the pane below has the keyboard."""
+        self._focused = focused
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        """Paint the line to the pane: in the path's colour, and thicker, where that has the keyboard."""
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(self._theme.panel))
+        height = 2 if self._focused else 1
+        colour = getattr(self._theme, self._path.value if self._focused else "line")
+        painter.fillRect(0, self.height() - height, self.width(), height, QColor(colour))
+        painter.end()
 
     def set_text_scale(self, scale: float) -> None:
         """Change the size of all texts."""
@@ -79,4 +99,13 @@ class PaneHeader(QWidget):
         self._say()
 
     def _say(self) -> None:
-        self.counts.setText(self._progress or counts_text(self._request))
+        text = self._progress or counts_text(self._request)
+        room = self.contentsRect().width() - 2 * _MARGIN - self.title.sizeHint().width() - self._row.spacing()
+        self.counts.setText(self.counts.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room))
+        self.counts.setToolTip(text)
+        self.counts.setAccessibleName(text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut the counts to the room there is."""
+        super().resizeEvent(event)
+        self._say()

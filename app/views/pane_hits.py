@@ -8,6 +8,7 @@ from typing import Literal
 from app.trajectory.trajectory import Path
 from app.views.pair_layout import Kind, PairLayout, ParagraphKey, Position, Row
 from app.views.pane_state import PaneState
+from app.views.step_cursor import edge_of_request, neighbour
 from app.views.token_layout import Paragraph
 
 
@@ -48,6 +49,21 @@ def hit(layout: PairLayout, path: Path, x: float, y: float) -> Hit:
     gap = size.token_gap / 2
     exact = bool(body.lefts[step] - gap <= along <= body.lefts[step] + body.widths[step] + gap)
     return Hit("token", index, position=(row.first, step), exact=exact)
+
+
+Motion = Literal["left", "right", "up", "down", "home", "end", "fold"]
+
+
+def move(layout: PairLayout, path: Path, state: PaneState, motion: Motion) -> PaneState:
+    """Where a key leads: a step on or back, a line up or down, the first or last step of the request."""
+    if motion == "up":
+        return line_up(layout, path, state)
+    if motion == "down":
+        return line_down(layout, path, state)
+    sides = tuple(layout.sides.values())
+    if motion in ("home", "end"):
+        return PaneState(edge_of_request(sides, state.cursor, motion == "end"), None, state.selection)
+    return PaneState(neighbour(sides, state.cursor, 1 if motion == "right" else -1), None, state.selection)
 
 
 def line_up(layout: PairLayout, path: Path, state: PaneState) -> PaneState:

@@ -34,10 +34,7 @@ class PaneMarks:
         known = self._known.get(request)
         if known is None or known[0] is not own:
             known = self._known[request] = own, np.flatnonzero(own.steps.margins < self._near_tie)
-        fork = self._layout.fork
-        if fork is None or request < fork.request:
-            return known[1]
-        return known[1][[not self._layout.is_after_fork(request, int(step)) for step in known[1]]]
+        return known[1][: np.searchsorted(known[1], self._layout.grey_from(request))]
 
     def near_tie_heights(self) -> Lengths:
         """Heights of all near ties in the layout, float64 [n]."""

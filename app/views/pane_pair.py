@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette, QShowEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.trajectory.pair import Fork
 from app.trajectory.trajectory import Path, Status, Trajectory
 from app.views.pair_layout import PairLayout, ParagraphKey, Position
+from app.views.pane_fonts import PaneFonts
 from app.views.pane_header import PaneHeader
-from app.views.pane_hits import Hit, line_down, line_up
+from app.views.pane_hits import Hit, Motion, move
 from app.views.pane_marks import PaneMarks
-from app.views.pane_painter import PaneFonts, PanePainter
+from app.views.pane_menu import pane_menu
+from app.views.pane_painter import PanePainter
 from app.views.pane_scroll import PaneScroll
 from app.views.pane_state import PaneState
 from app.views.ruler import Ruler, RulerMarks
-from app.views.step_cursor import edge_of_request, neighbour, place_of_fork
+from app.views.step_cursor import place_of_fork
 from app.views.theme import Theme
 from app.views.token_pane import TokenPane
 from app.views.token_selection import CopyKind, Selection, copied, describe, find_next
 
 NOTHING = "No pair is open.\n\nPress Ctrl+R to run episodes on both paths,\nor open a .forkpoint file with Ctrl+O."
-COPY_KINDS: tuple[tuple[str, CopyKind], ...] = (
-    ("Copy text", "text"),
-    ("Copy tokens as shown", "tokens"),
-    ("Copy token ids", "ids"),
-    ("Copy rows (tab-separated)", "rows"),
-)
 
 
 class PanePair(QWidget):
@@ -47,11 +42,11 @@ class PanePair(QWidget):
         self._pieces: Mapping[int, bytes] = {}
         self._state = PaneState()
         self._found: tuple[Position, int] | None = None
+        self._cursor_is_users = False
         self.panes = {path: TokenPane(path, self._layout, self._painter, self._describe) for path in Path}
         self.headers = {path: PaneHeader(path, theme) for path in Path}
         self.ruler = Ruler(theme)
         self._scroll = PaneScroll(self.panes, self._layout, self)
-        self._rules: list[QFrame] = []
         self._columns = {path: self._column(path) for path in Path}
         self._order = list(Path)
         self._arrange()
@@ -70,33 +65,22 @@ class PanePair(QWidget):
         pane.copy_requested.connect(lambda: self.copy_selection("text"))
         pane.menu_requested.connect(lambda point, hit: self._menu(path, point, hit))
         pane.resized.connect(self._resized)
+        pane.focus_changed.connect(self.headers[path].set_focused)
         widget = QWidget()
         column = QVBoxLayout(widget)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.headers[path])
-        column.addWidget(self._rule(vertical=False))
         column.addWidget(pane, 1)
         return widget
 
     def _arrange(self) -> None:
         row = self._row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row.setSpacing(1)
         for path in self._order:
             row.addWidget(self._columns[path], 1)
-            row.addWidget(self._rule(vertical=True))
         row.addWidget(self.ruler)
-
-    def _rule(self, *, vertical: bool) -> QFrame:
-        rule = QFrame()
-        rule.setAutoFillBackground(True)
-        if vertical:
-            rule.setFixedWidth(1)
-        else:
-            rule.setFixedHeight(1)
-        self._rules.append(rule)
-        return rule
 
     # What is shown.
 
@@ -111,7 +95,7 @@ class PanePair(QWidget):
         self._pieces = pieces
         if not self._is_same(cached, recompute):
             self._layout.open_pair(cached, recompute, fork)
-            self._found = None
+            self._found, self._cursor_is_users = None, False
             self._set_state(PaneState())
             self._updated()
             self._scroll.reset()
@@ -122,7 +106,19 @@ class PanePair(QWidget):
         self._updated()
         if fork is not None and not was_known:
             self._open_on(fork)
-        elif self._layout.is_running and self._scroll.follows:
+        else:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Go along with an answer that grows, unless the user has scrolled away or taken the cursor; stop at a fork."""
+        growing = self._scroll.growing()
+        if growing is None or self._layout.fork is not None:
+            return
+        request = self._layout.request(*growing)
+        if request is not None and not self._cursor_is_users:
+            self._set_state(PaneState((request.index, max(0, len(request.steps) - 1)), None, self._state.selection))
+            self._show_cursor()
+        if self._scroll.follows:
             self._scroll.to_tail()
 
     def _is_same(self, cached: Trajectory | None, recompute: Trajectory | None) -> bool:
@@ -137,8 +133,8 @@ class PanePair(QWidget):
         if fork is not None:
             self._set_state(PaneState(place_of_fork(fork)))
             self.centre_on(*place_of_fork(fork))
-        elif self._layout.is_running:
-            self._scroll.to_tail()
+        else:
+            self._follow()
 
     def _updated(self) -> None:
         """After every change of the layout: ranges, hints, ruler, headers."""
@@ -160,19 +156,20 @@ class PanePair(QWidget):
     def _show_marks(self) -> None:
         layout, marks = self._layout, self._marks
         mismatches = sorted({height for path in Path for height in marks.mismatch_heights(path)})
-        cursor = layout.y_of(*self._state.cursor) + layout.metrics.header / 2 if layout.rows else None
-        shown = RulerMarks(marks.near_tie_heights(), marks.fork_height(), tuple(mismatches), cursor)
+        shown = RulerMarks(marks.near_tie_heights(), marks.fork_height(), tuple(mismatches))
         self.ruler.set_marks(shown, layout.height if layout.rows else 0.0)
+        self._show_cursor()
         self._show_view()
+
+    def _show_cursor(self) -> None:
+        self.ruler.set_cursor(self._layout.y_of(*self._at) + self._layout.metrics.header / 2)
 
     def _show_view(self) -> None:
         self.ruler.set_view(self._scroll.pane.offset, self._scroll.pane.viewport().height())
 
     def _show_headers(self) -> None:
         for path, header in self.headers.items():
-            side = self._layout.sides[path]
-            grows = side is not None and side.status is Status.RUNNING and self._scroll.follows
-            header.show_request(self._layout.request(path, len(side.requests) - 1 if side and grows else self._at[0]))
+            header.show_request(self._layout.request(path, self._at[0]))
 
     def set_progress(self, path: Path, text: str, fraction: float | None) -> None:
         """Show in a pane's header how far a prefill has come, `fraction` from 0 to 1; None ends it."""
@@ -183,10 +180,9 @@ class PanePair(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Change the colours."""
         self._painter.set_theme(theme)
-        for widget, colour in ((self, theme.panel), *((rule, theme.line) for rule in self._rules)):
-            palette = widget.palette()
-            palette.setColor(QPalette.ColorRole.Window, QColor(colour))
-            widget.setPalette(palette)
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Window, QColor(theme.line))  # seen between the columns
+        self.setPalette(palette)
         self.setAutoFillBackground(True)
         for header in self.headers.values():
             header.set_theme(theme)
@@ -214,7 +210,7 @@ class PanePair(QWidget):
         self._row.removeWidget(left)
         self._row.removeWidget(right)
         self._row.insertWidget(0, right, 1)
-        self._row.insertWidget(2, left, 1)
+        self._row.insertWidget(1, left, 1)
         self._order.reverse()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -242,14 +238,15 @@ class PanePair(QWidget):
 
     def set_cursor(self, request: int, step: int) -> None:
         """Put the step cursor on a step (both from 0), unfold what hides it, scroll as little as shows it."""
+        self._cursor_is_users = True
         self._set_state(PaneState((request, step), None, self._state.selection))
         self._reveal()
 
     def centre_on(self, request: int, step: int) -> None:
         """Bring a step a little above the middle of the view."""
         if 0 <= request < self._layout.request_count:
-            self._layout.reveal(request)
-            self._updated()
+            if self._layout.reveal(request):
+                self._updated()
             self._scroll.centre_on(request, step)
 
     def _set_state(self, state: PaneState) -> None:
@@ -258,6 +255,7 @@ class PanePair(QWidget):
             pane.state = state
             pane.setAccessibleDescription(self._describe(path, *state.cursor))
             pane.viewport().update()
+        self._show_headers()
 
     def _reveal(self) -> None:
         """Bring the cursor into view, wherever it is."""
@@ -265,17 +263,17 @@ class PanePair(QWidget):
         if not 0 <= self._at[0] < layout.request_count:
             return
         title = layout.row_with(self._state.header) if self._state.header else None
-        if title is None:
-            layout.reveal(self._at[0])
-        self._updated()
+        if title is None and layout.reveal(self._at[0]):
+            self._updated()
         top = layout.y_of(*self._at) if title is None else float(layout.tops[title])
+        self._show_cursor()
         self._scroll.centred = None
         self._scroll.show(top, top + layout.metrics.token_line)
 
     def _go(self, state: PaneState) -> None:
         """The user moved the cursor."""
         moved = state.cursor != self._at
-        self._scroll.follows = False
+        self._scroll.follows, self._cursor_is_users = False, True
         self._set_state(state)
         self._reveal()
         if moved:
@@ -291,22 +289,16 @@ class PanePair(QWidget):
         selection = Selection(path, self._anchor(path) if extend else position, position)
         self._go(PaneState(position, None, selection))
 
-    def _move(self, path: Path, motion: str, extend: bool) -> None:
+    def _move(self, path: Path, motion: Motion, extend: bool) -> None:
         self._scroll.active = path
-        layout, state = self._layout, self._state
-        sides = tuple(layout.sides.values())
+        layout = self._layout
         if not layout.request_count:
             return
         if motion == "fold":
-            row = layout.row_with(state.header) if state.header else layout.row_of(self._at[0])
+            row = layout.row_with(self._state.header) if self._state.header else layout.row_of(self._at[0])
             self._toggle(row or 0)
             return
-        if motion in ("up", "down"):
-            state = (line_up if motion == "up" else line_down)(layout, path, state)
-        elif motion in ("home", "end"):
-            state = PaneState(edge_of_request(sides, self._at, motion == "end"))
-        else:
-            state = PaneState(neighbour(sides, self._at, 1 if motion == "right" else -1))
+        state = move(layout, path, self._state, motion)
         selection = Selection(path, self._anchor(path), state.cursor) if extend else None
         self._go(PaneState(state.cursor, state.header, selection))
 
@@ -367,16 +359,7 @@ class PanePair(QWidget):
         selection = self._state.selection
         if hit.position and not (selection and selection.holds(path, *hit.position)):
             self._pressed(path, hit.position, False)
-        menu = QMenu(self)
-        for label, kind in COPY_KINDS:
-            menu.addAction(label, partial(self.copy_selection, kind))
-        if hit.paragraph is not None:
-            text = hit.paragraph.text
-            menu.addAction("Copy this message", lambda: QGuiApplication.clipboard().setText(text))
-        if hit.row >= 0:
-            name = "Fold" if self._layout.rows[hit.row].is_open else "Unfold"
-            menu.addSeparator()
-            menu.addAction(name, lambda: self._toggle(hit.row))
+        menu = pane_menu(self, self._layout, hit, self.copy_selection, self._toggle)
         menu.exec(point)
         menu.deleteLater()
 

@@ -97,16 +97,22 @@ class PaneScroll(QObject):
 
     def tail(self) -> float:
         """Height of the end of the answer that is being written; of everything where none is."""
-        layout = self._layout
+        layout, growing = self._layout, self.growing()
+        if growing is None:
+            return layout.height
+        path, index = growing
+        request = layout.request(path, index)
+        place = layout.token_place(path, index, len(request.steps) - 1) if request else None
+        top = place[1] if place else layout.tops[layout.row_of(index) + 1] - layout.metrics.token_line
+        return float(top) + layout.metrics.token_line
+
+    def growing(self) -> tuple[Path, int] | None:
+        """The path and the request (from 0) that are being answered."""
         for path in (Path.RECOMPUTE, Path.CACHED):
-            side = layout.sides[path]
-            if side is None or side.status is not Status.RUNNING or not side.requests:
-                continue
-            request = side.requests[-1]
-            place = layout.token_place(path, request.index, len(request.steps) - 1)
-            top = place[1] if place else layout.tops[layout.row_of(request.index) + 1] - layout.metrics.token_line
-            return float(top) + layout.metrics.token_line
-        return layout.height
+            side = self._layout.sides[path]
+            if side is not None and side.status is Status.RUNNING and side.requests:
+                return path, len(side.requests) - 1
+        return None
 
     def to_tail(self) -> None:
         """Bring the end of the growing answer into view."""

@@ -55,8 +55,8 @@ def inert(text: str) -> str:
 
 
 def quoted(piece: bytes) -> str:
-    """A token as it is named in a sentence, e.g. ‘ 14’ with its space as a plain space."""
-    return f"‘{visible(piece).replace(SPACE, ' ')}’"
+    """A token as it is named in a sentence, e.g. ‘·14’."""
+    return f"‘{visible(piece)}’"
 
 
 def hex_bytes(piece: bytes) -> str:

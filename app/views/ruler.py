@@ -18,12 +18,11 @@ _END = 8.0
 
 @dataclass(frozen=True)
 class RulerMarks:
-    """Heights in the document: near ties (float64 [n]), the fork, rewritten prompts, the step cursor."""
+    """Heights in the document: near ties (float64 [n]), the fork, rewritten prompts."""
 
     near_ties: Lengths = field(default_factory=lambda: np.empty(0))
     fork: float | None = None
     mismatches: tuple[float, ...] = ()
-    cursor: float | None = None
 
 
 class Ruler(QWidget):
@@ -36,6 +35,8 @@ class Ruler(QWidget):
         self._theme = theme
         self._marks = RulerMarks()
         self._height = 0.0
+        self._cursor = 0.0
+        self._ties: tuple[float, list[QRectF]] | None = None
         self._view = (0.0, 1.0)
         self.setFixedWidth(WIDTH)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
@@ -53,8 +54,14 @@ class Ruler(QWidget):
 
     def set_marks(self, marks: RulerMarks, height: float) -> None:
         """Show marks of a document of this height; 0: there is none."""
-        self._marks, self._height = marks, height
+        self._marks, self._height, self._ties = marks, height, None
         self.update()
+
+    def set_cursor(self, height: float) -> None:
+        """Show where the step cursor is."""
+        if height != self._cursor:
+            self._cursor = height
+            self.update()
 
     def set_view(self, top: float, height: float) -> None:
         """Show which part is in view."""
@@ -89,16 +96,17 @@ class Ruler(QWidget):
         for height in self._marks.mismatches:
             y = self.to_ruler(height)
             painter.fillRect(QRectF(middle - 7, y - 2, 4, 4), QColor(self._theme.text))
-        if self._marks.cursor is not None:
-            painter.fillRect(QRectF(middle + 3, self.to_ruler(self._marks.cursor) - 1, 4, 2), QColor(self._theme.muted))
+        painter.fillRect(QRectF(middle + 3, self.to_ruler(self._cursor) - 1, 4, 2), QColor(self._theme.muted))
         self._fork(painter, middle)
         self._viewport(painter, middle)
         painter.end()
 
     def _near_ties(self, painter: QPainter, middle: float) -> None:
-        heights = np.unique(np.round(_END + self._marks.near_ties * self._scale()))
-        for y in heights.tolist():
-            painter.fillRect(QRectF(middle - 4, y, 8, 1.5), QColor(self._theme.near_tie_text))
+        if self._ties is None or self._ties[0] != self._scale():
+            heights = np.unique(np.round(_END + self._marks.near_ties * self._scale()))
+            self._ties = self._scale(), [QRectF(middle - 4, y, 8, 1.5) for y in heights.tolist()]
+        painter.setBrush(QColor(self._theme.near_tie_text))
+        painter.drawRects(self._ties[1])
 
     def _fork(self, painter: QPainter, middle: float) -> None:
         if self._marks.fork is None:

@@ -13,13 +13,15 @@ class RunBar(QWidget):
     """Shows a `RunControl`; its two buttons are the window's actions."""
 
     def __init__(self, run: QAction, stop: QAction, parent: QWidget | None = None) -> None:
-        super().__init__(parent, objectName="toolbar")
+        super().__init__(parent)
+        self.setObjectName("toolbar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._run = _button(run, "▶ Run…", "Run episodes (Ctrl+R)")
         self._stop = _button(stop, "■ Stop", "Stop; what was recorded stays (Ctrl+.)")
         self.title = QLabel(textFormat=Qt.TextFormat.PlainText)
         self.title.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.recorded = QLabel("RECORDED", objectName="recorded")
+        self.recorded = QLabel("RECORDED")
+        self.recorded.setObjectName("recorded")
         self.recorded.setToolTip("This was recorded earlier; nothing is being computed.")
         self.recorded.hide()
         self.bar = QProgressBar(textVisible=False)

@@ -86,7 +86,9 @@ class RunDialog(QDialog):
         browse = QPushButton("Choose…")
         browse.clicked.connect(self._browse)
         form.addRow("File", _side_by_side(self.out, browse, stretch=False))
-        self.advanced = QToolButton(text="▸ Engine settings", checkable=True)
+        self.advanced = QToolButton()
+        self.advanced.setText("▸ Engine settings")
+        self.advanced.setCheckable(True)
         self.advanced.setProperty("role", "link")
         self.advanced.toggled.connect(self._unfold)
         self.engine.hide()
@@ -104,7 +106,7 @@ class RunDialog(QDialog):
         whole = QVBoxLayout(self)
         whole.addWidget(scroll, 1)
         whole.addLayout(foot)
-        self.resize(700, 620)
+        self.resize(700, 580)
 
     def _watch(self) -> None:
         self.buttons.accepted.connect(self.accept)
@@ -132,6 +134,7 @@ class RunDialog(QDialog):
         """The first thing that keeps this from being run, "" where nothing does."""
         out = Path(self.out.text()) if self.out.text().strip() else None
         checks: tuple[tuple[bool, Callable[[], str]], ...] = (
+            (self.model.is_reading, lambda: "The model file is being read…"),
             (not self.model.facts, lambda: "Choose a model that can be used."),
             (not self.episodes.episodes, lambda: "Choose episodes."),
             (bool(self.engine.problem), lambda: self.engine.problem),

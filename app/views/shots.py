@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
 from PySide6.QtGui import QColor, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication
 
-from app.session import Session
 from app.settings import Settings
 from app.trajectory.events import Estimate, Event, PairCompared, RunStarted
-from app.trajectory.trajectory import Trajectory
+from app.trajectory.pair import Pair, PairRow
+from app.trajectory.trajectory import ExperimentInfo, Trajectory
 from app.views.replay import replay_events
 from app.views.run_control import Kind
 from app.views.run_dialog import RunDialog
@@ -69,6 +69,7 @@ def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> 
                 picture = state(window)
                 path = folder / f"{name}-{width}x{height}-{theme.name}.png"
                 picture.save(str(path))
+                window.control.close()
                 window.close()
                 window.deleteLater()
                 QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -98,24 +99,34 @@ def _fork(window: MainWindow, file: Path) -> QPixmap:
 def _mid_run(window: MainWindow, file: Path) -> QPixmap:
     session = window.verbs.open_session(file, window.settings.near_tie)
     try:
-        run = CutRun(file, list(_first_part(session)))
+        experiment = session.experiments()[0]
+        rows = session.rows(experiment.id)
+        at = next((number for number, row in enumerate(rows) if row.diverged), 0)
+        pair = session.pair(experiment.id, rows[at].episode_id)
     finally:
         session.close()
+    run = CutRun(file, list(_first_part(experiment, rows, at, pair)))
     bench = window.bench()
     window.control.begin(run, Kind.RUN)
     bench.run_began("Loading the engine…")
     feed = window.control.findChild(RunFeed)
     while run.inbox and isinstance(feed, RunFeed):
         feed.drain()
+    bench.table.set_rows([*rows[:at], *(as_not_run_yet(row) for row in rows[at:])])
+    bench.view.follow_all()
     return grab(window)
 
 
-def _first_part(session: Session) -> Iterator[Event]:
-    """The events of a run up to the middle of the first forked pair (the first pair where none forked)."""
-    experiment = session.experiments()[0]
-    rows = session.rows(experiment.id)
-    at = next((number for number, row in enumerate(rows) if row.diverged), 0)
-    pair = session.pair(experiment.id, rows[at].episode_id)
+def as_not_run_yet(row: PairRow) -> PairRow:
+    """The row as the table had it before its pair was run."""
+    return PairRow(
+        row.experiment_id, row.episode_id, row.family, row.repeat, None, None, None, None, None, 0, False, False,
+        None, "open", "",
+    )  # fmt: skip
+
+
+def _first_part(experiment: ExperimentInfo, rows: list[PairRow], at: int, pair: Pair) -> Iterator[Event]:
+    """The events of a run up to the middle of the pair at row `at`."""
     seconds = [_seconds(side) for side in (pair.cached, pair.recompute)]
     yield RunStarted(experiment.id, experiment.title, len(rows), 1)
     for row in rows[:at]:
@@ -142,7 +153,8 @@ def _new_run(window: MainWindow) -> QPixmap:
     """The dialog over its window, as a window manager would place it."""
     dialog = RunDialog(window.verbs, window.settings, window)
     dialog.show()
-    QApplication.processEvents()
+    while dialog.model.is_reading:
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
     behind, front = grab(window), dialog.grab()
     with QPainter(behind) as painter:
         painter.fillRect(behind.rect(), QColor(0, 0, 0, 90))
@@ -152,5 +164,3 @@ def _new_run(window: MainWindow) -> QPixmap:
         painter.drawRect(front.rect().translated(place))
     dialog.reject()
     return behind
-
-

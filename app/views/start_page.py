@@ -44,7 +44,7 @@ class StartPage(QWidget):
             ("Run…", self.run_requested, False, "Choose a model, episodes and settings (Ctrl+R)."),
             ("Open…", self.open_requested, False, "A .forkpoint file (Ctrl+O), or drop it on this window."),
             ("Open the sample", self.sample_requested, False,
-             "A run that was recorded earlier, marked RECORDED; it can be replayed at reading speed."),
+             "Recorded earlier, and marked RECORDED; replayable at reading speed."),
         )  # fmt: skip
         for text, signal, primary, why in offers:
             row = QHBoxLayout()
@@ -58,6 +58,8 @@ class StartPage(QWidget):
             row.addSpacing(10)
             row.addWidget(_label(why, role="muted"), 1)
             column.addLayout(row)
+            if primary:
+                self.setFocusProxy(button)
         column.addSpacing(18)
         column.addLayout(self._recent)
         holder = QWidget()

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app import paths
 from app.views.theme import DARK, LIGHT, Theme
 
 TEXT_SCALES = (0.85, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0)
@@ -73,6 +74,7 @@ def palette(theme: Theme) -> QPalette:
 
 def style_sheet(theme: Theme) -> str:
     """What the Fusion style draws too heavily: flat buttons, thin lines, quiet scroll bars. No font sizes."""
+    check = (paths.resources_dir() / f"check-{theme.name}.svg").as_posix()
     return f"""
 QMenuBar, QStatusBar {{ background: {theme.menu}; color: {theme.muted}; }}
 QMenuBar {{ padding: 2px 4px; border: 0; }}
@@ -98,11 +100,22 @@ QPushButton:focus, QToolButton:focus {{ border-color: {theme.cached}; }}
 QPushButton:default {{ border-color: {theme.cached}; }}
 QPushButton:disabled, QToolButton:disabled {{ color: {theme.faint}; background: transparent; }}
 QPushButton[primary="true"] {{ background: {theme.cached}; border-color: {theme.cached}; color: {theme.window}; }}
-QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {theme.block}; color: {theme.text};
+QLineEdit, QPlainTextEdit {{ background: {theme.block}; color: {theme.text};
     border: 1px solid {theme.line}; border-radius: 5px; padding: 3px 7px; }}
-QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {{
-    border-color: {theme.cached}; }}
-QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {theme.faint}; }}
+QLineEdit:focus, QPlainTextEdit:focus {{ border-color: {theme.cached}; }}
+QLineEdit:disabled {{ color: {theme.faint}; }}
+QSpinBox, QDoubleSpinBox, QComboBox {{ min-height: 24px; }}
+QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.faint}; border-radius: 3px;
+    background: {theme.block}; }}
+QCheckBox::indicator:checked {{ border-color: {theme.cached}; background: {theme.cached};
+    image: url("{check}"); }}
+QCheckBox::indicator:focus {{ border-color: {theme.cached}; }}
+#qt_spinbox_lineedit {{ background: transparent; border: 0; padding: 0 2px; }}
+QTabBar::tab {{ padding: 5px 12px; border: 0; border-bottom: 2px solid transparent; color: {theme.muted};
+    background: transparent; }}
+QTabBar::tab:selected {{ border-bottom-color: {theme.cached}; color: {theme.text}; }}
+QTabBar::tab:focus {{ color: {theme.cached}; }}
+QTabWidget::pane {{ border: 0; border-top: 1px solid {theme.line}; }}
 QComboBox QAbstractItemView {{ background: {theme.panel}; border: 1px solid {theme.line};
     selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
 QProgressBar {{ background: {theme.block}; border: 0; border-radius: 4px; max-height: 8px; }}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRect, Qt
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QHeaderView, QWidget
 
@@ -18,6 +18,7 @@ class TelemetryTable(CopyTable):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__("Telemetry of the request", parent)
         self._items = [[QStandardItem(text), QStandardItem(), QStandardItem()] for text in ("", *ROWS)]
+        self._values: tuple[tuple[str, str], ...] = ()
         self._table = QStandardItemModel(self)
         for row in self._items:
             for item in row[1:]:
@@ -49,10 +50,13 @@ class TelemetryTable(CopyTable):
     def show_requests(self, number: int, cached: Request | None, recompute: Request | None) -> None:
         """Show what was reported of request `number` (from 1)."""
         self._items[0][0].setText(f"Request {number}")
-        for row, *values in zip(self._items[1:], telemetry(cached), telemetry(recompute), strict=True):
-            for item, value in zip(row[1:], values, strict=True):
-                if item.text() != value:
-                    item.setText(value)
+        values = tuple(zip(telemetry(cached), telemetry(recompute), strict=True))
+        if values == self._values:
+            return
+        self._values = values
+        for row, sides in zip(self._items[1:], values, strict=True):
+            for item, value in zip(row[1:], sides, strict=True):
+                item.setText(value)
         self._fit()
 
     def _fit(self) -> None:
@@ -65,6 +69,11 @@ class TelemetryTable(CopyTable):
                 heights.append(metrics.boundingRect(box, Qt.TextFlag.TextWordWrap, item.text()).height())
             self.setRowHeight(at, max(line, *heights) if max(heights) <= metrics.height() else max(heights) + 4)
         self.updateGeometry()
+
+    def minimumSizeHint(self) -> QSize:
+        """Wide enough for the names of both paths."""
+        column = self.fontMetrics().horizontalAdvance("recompute") + 10
+        return QSize(self.columnWidth(0) + 2 * column, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Another width wraps at other places."""

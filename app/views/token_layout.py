@@ -42,7 +42,7 @@ class Metrics:
     fork_pad: float = 4.0
     fork_room: float = 3.0
     margin: float = 9.0
-    indent: float = 48.0
+    indent: float = 56.0
 
     def scaled(self, scale: float, width: float) -> Metrics:
         """Every size times `scale`, at another width."""
@@ -52,7 +52,7 @@ class Metrics:
     @property
     def available(self) -> float:
         """Width left for text."""
-        return max(40.0, self.width - self.indent - 2 * self.margin)
+        return max(40.0, self.width - self.indent - 2 * self.margin - self.gap)
 
 
 class Advances:

@@ -50,6 +50,7 @@ class TokenPane(QAbstractScrollArea):
     copy_requested = Signal()
     menu_requested = Signal(object, object)  # global QPoint, Hit
     resized = Signal()
+    focus_changed = Signal(bool)
 
     def __init__(
         self,
@@ -97,22 +98,19 @@ class TokenPane(QAbstractScrollArea):
         elif bottom + room > self.offset + height:
             self.verticalScrollBar().setValue(int(bottom + room - height))
 
-    def scrollContentsBy(self, dx: int, dy: int) -> None:
-        """Repaint: only lines in view cost anything, so moving the old picture is not worth its seams."""
-        del dx, dy
-        self.viewport().update()
+    def scrollContentsBy(self, _dx: int, dy: int) -> None:
+        """Move the picture and paint only what has come into view."""
+        self.viewport().scroll(0, dy)
 
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint what is in view."""
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the part that is asked for; frames and marks reach a little out of their lines."""
         painter = QPainter(self.viewport())
-        area = self.viewport().rect()
-        painter.fillRect(area, QColor(self._painter.theme.panel))
+        painter.fillRect(event.rect(), QColor(self._painter.theme.panel))
         if self.hint:
-            self._painter.hint(painter, QRectF(area), self.hint)
-        self._painter.paint(painter, self.path, self.offset, area.height(), self.state)
-        if self.hasFocus():
-            painter.resetTransform()
-            painter.fillRect(0, 0, area.width(), 2, self._painter.path_colour(self.path))
+            self._painter.hint(painter, QRectF(self.viewport().rect()), self.hint)
+        room = self._layout.metrics.gap
+        top, bottom = event.rect().top() + self.offset - room, event.rect().bottom() + 1 + self.offset + room
+        self._painter.paint(painter, self.path, self.offset, (top, bottom), self.state)
         painter.end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -121,14 +119,14 @@ class TokenPane(QAbstractScrollArea):
         self.resized.emit()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Show that this pane has the keyboard."""
+        """Tell that this pane has the keyboard."""
         super().focusInEvent(event)
-        self.viewport().update()
+        self.focus_changed.emit(True)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Show that it has not."""
+        """Tell that it has not."""
         super().focusOutEvent(event)
-        self.viewport().update()
+        self.focus_changed.emit(False)
 
     def _hit(self, point: QPoint) -> Hit:
         return hit(self._layout, self.path, point.x(), point.y() + self.offset)

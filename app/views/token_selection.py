@@ -11,10 +11,10 @@ import numpy as np
 
 from app.trajectory.step import Step
 from app.trajectory.trajectory import Path, Request, Trajectory
+from app.views.pair_layout import Position
 from app.views.piece_text import LONGEST, hex_bytes, visible
 
 CopyKind = Literal["text", "tokens", "ids", "rows"]
-Position = tuple[int, int]
 ROW_HEADER = ("path", "request", "step", "token_id", "bytes", "text", "logprob", "margin")
 
 

@@ -23,4 +23,5 @@ class Verbs:
     run_again: Callable[[Session, Pair, int], RunHandle] = field(default=session.run_again)
     choose: Callable[[RunRequest], Sequence[Episode]] = field(default=session.choose)
     check_model: Callable[[Path], Mapping[str, Any]] = field(default=session.check_model)
-    default_model: Callable[[], Mapping[str, Any]] = field(default=session.default_model)
+    default_model: Callable[[], Path] = field(default=session.default_model)
+    default_model_licence: Callable[[], str] = field(default=session.default_model_licence)

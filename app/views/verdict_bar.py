@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from app.trajectory.pair import Comparison, Verdict
@@ -51,7 +51,6 @@ class VerdictBar(QWidget):
         layout.addWidget(self._glyph, 0, Qt.AlignmentFlag.AlignTop)
         layout.addLayout(lines, 1)
         layout.addWidget(self._why, 0, Qt.AlignmentFlag.AlignTop)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         self.setAccessibleName("Verdict")
         self._rule.hide()
         self._scale_fonts()
@@ -115,3 +114,7 @@ class VerdictBar(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_headline"):
             self._scale_fonts()
+
+    def sizeHint(self) -> QSize:
+        """As high as the sentences need; a layout asks again for the width that it really gives."""
+        return QSize(600, self.heightForWidth(max(self.width(), 600)))

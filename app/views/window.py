@@ -66,6 +66,7 @@ class MainWindow(QMainWindow):
         self.control.progressed.connect(self._show_state)
         self.show_settings(theme)
         self._show_file()
+        self.start_page.setFocus()
 
     def _lay_out(self) -> None:
         self.stack = QStackedWidget()
@@ -103,11 +104,13 @@ class MainWindow(QMainWindow):
             bench.follow_changed.connect(self.actions_by_name["follow"].setChecked)
             bench.view.run_again_requested.connect(self.runs.run_again)
             bench.view.set_text_scale(self.settings.text_scale)
-            bench.view.set_near_tie(self.settings.near_tie)
+            bench.set_near_tie(self.settings.near_tie)
             self._bench = bench
             self.stack.addWidget(bench)
             self._place_splitters()
-        self.stack.setCurrentWidget(self._bench)
+        if self.stack.currentWidget() is not self._bench:
+            self.stack.setCurrentWidget(self._bench)
+            self._bench.view.panes.setFocus()
         return self._bench
 
     @property
@@ -258,7 +261,7 @@ class MainWindow(QMainWindow):
             self._bench.table.set_theme(theme)
             self._bench.view.set_theme(theme)
             self._bench.view.set_text_scale(self.settings.text_scale)
-            self._bench.view.set_near_tie(self.settings.near_tie)
+            self._bench.set_near_tie(self.settings.near_tie)
 
     def choose_theme(self, choice: str) -> None:
         """Light, dark, or the system's ("auto")."""

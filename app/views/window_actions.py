@@ -1,4 +1,4 @@
-"""Every action of the window: its menu, its words, its keys. The menus and the shortcuts page are both made from this."""
+"""Every action of the window: its menu, its words, its keys. Menus and shortcuts page are both made from this."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def _without_arguments(deed: Callable[[], object]) -> Callable[[], None]:
 def recent_menu(window: QMainWindow, before: QAction) -> QMenu:
     """The submenu of recent files in the File menu; whoever owns the list fills it when it is about to show."""
     menu = QMenu("Open &recent", window)
-    window.menuBar().actions()[0].menu().insertMenu(before, menu)
+    file_menu = next(owner for owner in before.associatedObjects() if isinstance(owner, QMenu))
+    file_menu.insertMenu(before, menu)
     return menu
 
 

@@ -40,7 +40,7 @@ class WindowRuns(QObject):
         control: RunControl,
         banner: Banner,
         bench: Callable[[], Workbench],
-        open_sample: Callable[[], object],
+        open_sample: Callable[[], None],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)

@@ -96,6 +96,17 @@ class Workbench(QSplitter):
         else:
             self.show_pair((first.episode_id, 1))
 
+    def set_near_tie(self, nats: float) -> None:
+        """Judge what is open by another near-tie threshold."""
+        self.view.set_near_tie(nats)
+        if self.session is not None and self.session.near_tie != nats:
+            self.session.near_tie = nats
+            if self.experiment is not None and not self._control.running:
+                shown = self.shown
+                self.table.set_rows(self.session.rows(self.experiment.id))
+                if shown is not None:
+                    self.show_pair(shown)
+
     # Pairs.
 
     def show_pair(self, key: PairKey) -> None:
@@ -214,7 +225,6 @@ def live_words(live: LivePair, key: PairKey, kind: Kind) -> tuple[str, str]:
     if now is None:
         return f"{what} {episode}{again}", ""
     path = "both paths side by side" if kind is Kind.REPLAY else f"the {now.path} path"
-    place = f"request {len(now.requests)}, token {len(now.requests[-1].steps)}" if now.requests else "rendering the prompt"
-    return f"{what} {episode}{again} on {path}", f"{place[0].upper()}{place[1:]}. No fork so far." if (
-        recompute is not None
-    ) else f"{place[0].upper()}{place[1:]}."
+    place = f"Request {len(now.requests)}, token {len(now.requests[-1].steps)}." if now.requests else ""
+    so_far = " No fork so far." if recompute is not None else ""
+    return f"{what} {episode}{again} on {path}", place + so_far

@@ -78,7 +78,7 @@ def read_calls(text: str, tools: Sequence[dict[str, Any]], *, cut: bool = False)
             if _LOOKS_LIKE_CALL.match(text, position):
                 raw = text[position:]
                 why = "the answer was cut off at its token limit" if cut else _short(error)
-                calls.append(ToolCall(_name_in(raw), None, raw, f"The tool call is not valid JSON: {why}."))
+                calls.append(ToolCall(_name_in(raw), None, raw, f"not valid JSON: {why}"))
         else:
             read = _as_call(value, text[position:end], schemas)
             end = end if read else position + 1  # a call may be inside another object
@@ -93,8 +93,8 @@ def error_result(call: ToolCall) -> ToolResult:
 
 
 def result(name: str, value: object, *, ok: bool = True) -> ToolResult:
-    """A tool result: `value` as compact JSON, or as it is where it is text; cut at MAX_RESULT characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A tool result: `value` as JSON, cut at MAX_RESULT characters."""
+    text = json.dumps(value, ensure_ascii=False)
     return ToolResult(name, text if len(text) <= MAX_RESULT else text[: MAX_RESULT - 3] + "...", ok)
 
 
@@ -102,18 +102,18 @@ def problem_with(arguments: object, schema: dict[str, Any]) -> str | None:
     """Why `arguments` do not fit a function's JSON schema (types, missing, unknown); None where they fit."""
     name = schema.get("name")
     if not isinstance(arguments, dict):
-        return f"{name}: args must be a JSON object."
+        return f"{name}: args must be a JSON object"
     parameters = schema.get("parameters") or {}
     properties: dict[str, Any] = parameters.get("properties") or {}
     for key in parameters.get("required") or ():
         if key not in arguments:
-            return f'{name}: argument "{key}" is missing.'
+            return f"{name} needs {', '.join(properties)}"
     for key, value in arguments.items():
         if key not in properties:
-            return f'{name}: there is no argument "{key[:40]}". Arguments: {", ".join(properties) or "none"}.'
+            return f"{name} takes only {', '.join(properties) or 'nothing'}"
         kind = properties[key].get("type") if isinstance(properties[key], dict) else None
         if not _fits(value, kind):
-            return f'{name}: argument "{key}" must be of type {kind}.'
+            return f"{name}: {key} must be of type {kind}"
     return None
 
 
@@ -133,7 +133,7 @@ def _as_call(value: object, raw: str, schemas: dict[str, dict[str, Any]]) -> Too
     if name is None or ("tool" not in value and not {"args", "arguments", "parameters"} & value.keys()):
         return None
     if name not in schemas:
-        return ToolCall(name, None, raw, f'There is no tool "{name[:40]}". Tools: {", ".join(schemas)}.')
+        return ToolCall(name, None, raw, f"unknown tool, use one of {', '.join(schemas)}")
     arguments: Any = next((value[key] for key in ("args", "arguments", "parameters") if key in value), {})
     problem = problem_with(arguments, schemas[name])
     return ToolCall(name, None if problem else arguments, raw, problem)

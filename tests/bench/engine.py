@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path as FilePath
@@ -14,9 +15,9 @@ from threading import Event
 
 import llama_cpp
 import numpy as np
-from app.engine.opening import open_engine
 
 from app.engine.default_model import default_model
+from app.engine.opening import open_engine
 from app.engine.settings import EmbeddedSettings
 from app.experiment.pass_run import PassRun, Tools
 from app.experiment.plans import RunRequest
@@ -126,4 +127,4 @@ def main() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(any(ratio < BARS[name] for name, ratio in main().items()))

@@ -1,0 +1,7 @@
+"""Views are tested without a display."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

@@ -1,0 +1,188 @@
+"""A session, runs and verbs with made-up data, for tests of the window alone. Never shown to a user."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from app.diagnosis.noise import noise_floor
+from app.diagnosis.verdict import judge
+from app.errors import ModelFileError, StoreError
+from app.session import RunHandle, RunRequest, Session
+from app.trajectory.compare import compare, shared_drift
+from app.trajectory.episode import Episode
+from app.trajectory.events import Event
+from app.trajectory.pair import Pair, PairRow, Repeats
+from app.trajectory.trajectory import ExperimentInfo, Status, Trajectory
+from app.views.verbs import Verbs
+from tests.builders import WORDS, forked_pair_of_trajectories
+
+FAMILIES = ("files", "units", "calendar", "messages", "tickets", "stock", "travel", "notes")
+ENVIRONMENT: dict[str, Any] = {
+    "engine": "embedded",
+    "build": {"llama_cpp_commit": "0c1e570aa"},
+    "model": {"name": "made-up.gguf"},
+    "settings": {"threads": 2, "n_ubatch": 512, "type_k": "f16", "type_v": "f16", "flash_attention": False},
+}
+EXPERIMENT = ExperimentInfo(1, "pair · made-up Q4_1 · embedded", "2026-11-29T12:00:00Z", Status.DONE, {}, ENVIRONMENT)
+
+
+def pair_of(cached: Trajectory, recompute: Trajectory) -> Pair:
+    repeats = {"cached": Repeats(2, True), "recompute": Repeats(2, True)}
+    comparison = compare(cached, recompute, repeats=repeats)
+    noise = noise_floor([shared_drift(cached, recompute)])
+    verdict = judge(comparison, cached, recompute, noise, near_tie=0.1)
+    pieces = {number: WORDS[number % len(WORDS)].encode() for number in range(500)}
+    return Pair(cached, recompute, comparison, verdict, noise, pieces)
+
+
+def row_of(pair: Pair) -> PairRow:
+    comparison, fork = pair.comparison, pair.comparison.fork
+    return PairRow(
+        experiment_id=1,
+        episode_id=comparison.episode_id,
+        family=comparison.family,
+        repeat=1,
+        diverged=fork is not None,
+        kind=fork.kind.value if fork else None,
+        request=fork.request if fork else None,
+        step=fork.step if fork else None,
+        margin=fork.recompute.margin if fork and fork.recompute else None,
+        near_ties=comparison.near_ties,
+        tool_calls_changed=comparison.tool_calls_changed,
+        outcome_changed=comparison.outcome_changed,
+        valid=comparison.valid,
+        code=pair.verdict.code,
+        headline=pair.verdict.headline,
+    )
+
+
+def made_up_pairs(count: int = 22) -> dict[str, Pair]:
+    """Every third pair does not fork."""
+    pairs = {}
+    for number in range(count):
+        family = FAMILIES[number % len(FAMILIES)]
+        name = f"{family}-{number:02d}"
+        cached, recompute = forked_pair_of_trajectories(seed=number, requests=4 + number % 3, steps_each=31)
+        if number % 3 == 0:
+            cached = replace(recompute, path=cached.path)
+        sides = (
+            replace(side, id=2 * number + at, episode_id=name, family=family)
+            for at, side in enumerate((cached, recompute), start=1)
+        )
+        pairs[name] = pair_of(*sides)
+    return pairs
+
+
+class FakeSession:
+    """Has what `Session` has; the pairs are in memory."""
+
+    def __init__(self, path: Path, pairs: Mapping[str, Pair], notice: str = "") -> None:
+        self.path = path
+        self.notice = notice
+        self.near_tie = 0.1
+        self.read_only = bool(notice)
+        self.pairs = dict(pairs)
+        self.is_closed = False
+        self.experiment_infos = [EXPERIMENT] if pairs else []
+
+    def experiments(self) -> list[ExperimentInfo]:
+        return self.experiment_infos
+
+    def rows(self, experiment_id: int) -> list[PairRow]:
+        assert experiment_id == 1
+        return [row_of(pair) for pair in self.pairs.values()]
+
+    def pair(self, experiment_id: int, episode_id: str, repeat: int = 1) -> Pair:
+        assert (experiment_id, repeat) == (1, 1)
+        if episode_id not in self.pairs:
+            raise StoreError(f"{episode_id} has not been run on both paths.", "It comes later.")
+        return self.pairs[episode_id]
+
+    def size_bytes(self) -> int:
+        return 3_100_000
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class FakeRun:
+    """A run whose events a test puts into the inbox."""
+
+    path: Path
+    inbox: deque[Event] = field(default_factory=deque)
+    is_running: bool = True
+    stops: int = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def join(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the real one
+        return True
+
+
+class FakeProduct:
+    """Gives out fake sessions and runs as `Verbs`, and remembers what was asked."""
+
+    def __init__(self, pairs: Mapping[str, Pair], events: Iterable[Event] = ()) -> None:
+        self.pairs = pairs
+        self.events = tuple(events)
+        self.asked: list[RunRequest] = []
+        self.runs: list[FakeRun] = []
+        self.sessions: list[FakeSession] = []
+        self.notice = ""
+
+    def verbs(self) -> Verbs:
+        return Verbs(
+            open_session=self.open_session,
+            start_run=self.start_run,
+            resume_run=lambda path, _id, _near_tie: self._run(path),
+            run_again=lambda session, _pair, _id: self._run(session.path),
+            choose=self.choose,
+            check_model=self.check_model,
+            default_model=lambda: Path("SmolLM2-135M-Instruct.Q4_1.gguf"),
+            default_model_licence=lambda: "Apache License …",
+        )
+
+    def open_session(self, path: Path, _near_tie: float) -> Session:
+        if "broken" in path.name:
+            raise StoreError(f"{path.name} is no Forkpoint file.", "Open a file that ends in .forkpoint.")
+        session = FakeSession(path, {} if "empty" in path.name else self.pairs, self.notice)
+        self.sessions.append(session)
+        return cast(Session, session)
+
+    def start_run(self, request: RunRequest, _near_tie: float) -> RunHandle:
+        self.asked.append(request)
+        return self._run(request.out or Path("run.forkpoint"))
+
+    def _run(self, path: Path) -> RunHandle:
+        run = FakeRun(path, deque(self.events))
+        self.runs.append(run)
+        return cast(RunHandle, run)
+
+    @staticmethod
+    def choose(request: RunRequest) -> Sequence[Episode]:
+        low, _, high = request.episodes.partition("-")
+        if not low.isdecimal():
+            raise StoreError(f"There is no episode {request.episodes}.", "Write 0-7 or calendar-02.")
+        numbers = range(int(low), int(high or low) + 1)
+        return [
+            Episode(f"{FAMILIES[n % 8]}-{n:02d}", FAMILIES[n % 8], (), ("Do it.", "Do it again.", "And tell me."))
+            for n in numbers
+        ]
+
+    @staticmethod
+    def model(name: str) -> Mapping[str, Any]:
+        return {
+            "name": name, "size_bytes": 98_000_000, "architecture": "llama", "n_ctx_train": 8192,
+            "tensor_types": {"Q4_1": 210, "F32": 61}, "chat_template": "{{ x }}",
+        }  # fmt: skip
+
+    def check_model(self, path: Path) -> Mapping[str, Any]:
+        if "short" in path.name:
+            raise ModelFileError(f"{path.name} is cut short.", "Download it again.")
+        return self.model(path.name)
