@@ -150,6 +150,17 @@ def shots(folder: Path, file: Path | None) -> Iterator[Path]:
     application.processEvents()
 
 
+def self_test() -> str:
+    """Open a window offscreen and paint it; a finding for `forkpoint self-test`."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    desktop = Desktop(make_application(), Verbs(), Settings())
+    try:
+        picture = desktop.open_window().grab()
+    finally:
+        desktop.close()
+    return f"painted at {picture.width()} x {picture.height()}"
+
+
 def offscreen_demo(folder: Path) -> int:
     """The demo without a display: the same window and run, pictures in `folder`, the verdict printed."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"

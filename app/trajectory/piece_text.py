@@ -51,14 +51,12 @@ def inert(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     lines = text.replace("\r\n", "\n").replace("\t", "    ").split("\n")
-    return "\n".join(
-        line if line.isascii() and line.isprintable() else "".join(map(escape, line)) for line in lines
-    )
+    return "\n".join(line if line.isascii() and line.isprintable() else "".join(map(escape, line)) for line in lines)
 
 
 def quoted(piece: bytes) -> str:
-    """A token as it is named in a sentence, e.g. ‘ 14’ with its space as a plain space."""
-    return f"‘{visible(piece).replace(SPACE, ' ')}’"
+    """A token as it is named in a sentence, e.g. ‘·14’."""
+    return f"‘{visible(piece)}’"
 
 
 def hex_bytes(piece: bytes) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 
 from app.trajectory.episode import Message, ToolCall, ToolResult
 from app.trajectory.pair import Fork, ForkKind
+from app.trajectory.piece_text import inert, quoted
 from app.trajectory.trajectory import Path, Request, Status, Trajectory
-from app.views.piece_text import inert, quoted
 from app.views.theme import FORK_MARK
 from app.views.token_layout import Remark
 

@@ -10,9 +10,9 @@ from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistent
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPainter
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from app.trajectory.piece_text import hex_bytes, visible
 from app.trajectory.step import Rival, Step
 from app.views.copy_table import CopyTable
-from app.views.piece_text import hex_bytes, visible
 from app.views.theme import Theme
 
 PIECE, TOKEN_ID, BAR, LOGPROB = range(4)

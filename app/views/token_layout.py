@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from app.trajectory.piece_text import LONGEST, inert, visible
 from app.trajectory.step import IdArray, StepBlock
-from app.views.piece_text import LONGEST, inert, visible
 
 Lengths = NDArray[np.float64]
 Tone = Literal["message", "note", "fork"]
@@ -133,7 +133,7 @@ def wrap(text: str, advances: Advances, available: float) -> list[str]:
             stop = max(start + 1, bisect_right(ends, limit, lo=start))
             if stop < len(paragraph) and paragraph[stop] != " ":
                 space = paragraph.rfind(" ", start, stop)
-                stop = space + 1 if space >= start else stop
+                stop = space + 1 if space > start else stop
             lines.append(paragraph[start:stop].rstrip(" "))
             start = stop
             while start < len(paragraph) and paragraph[start] == " " and stop < len(paragraph):

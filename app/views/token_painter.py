@@ -9,12 +9,12 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPolygonF
 
+from app.trajectory.piece_text import visible
 from app.trajectory.trajectory import Path, Request
 from app.views.block_text import END_OF_ANSWER
 from app.views.pane_fonts import PaneFonts
 from app.views.pane_marks import PaneMarks
 from app.views.pane_state import PaneState
-from app.views.piece_text import visible
 from app.views.token_layout import Body, Metrics
 
 
@@ -93,7 +93,7 @@ class TokenPainter:
     def _marked(self, answer: Answer, step: int, place: QRectF, near: bool, state: PaneState) -> None:
         index, is_fork = answer.request.index, step == answer.fork_step
         text = END_OF_ANSWER if step == answer.body.marker else visible(answer.request.steps.piece(step))
-        if near:
+        if near and not is_fork:
             self._fill(place, "near_tie")
         if state.selection and state.selection.holds(answer.path, index, step):
             self._fill(place, "selection")

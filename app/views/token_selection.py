@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from app.trajectory.piece_text import LONGEST, hex_bytes, visible
 from app.trajectory.step import Step
 from app.trajectory.trajectory import Path, Request, Trajectory
 from app.views.pair_layout import Position
-from app.views.piece_text import LONGEST, hex_bytes, visible
 
 CopyKind = Literal["text", "tokens", "ids", "rows"]
 ROW_HEADER = ("path", "request", "step", "token_id", "bytes", "text", "logprob", "margin")

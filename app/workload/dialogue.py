@@ -78,8 +78,8 @@ class Dialogue:
     ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
         """What the answer calls and what the tools say to it.
 
-        `ids` are all sampled ids, a sampled end-of-generation id included; `text` is what they say *without* that
-        token's own piece. `finish_reason` is "stop" or "length".
+        `ids` are all sampled ids, a sampled end-of-generation id included; `text` is what they say, with or without
+        that token's own piece, such as <|im_end|>. `finish_reason` is "stop" or "length".
         """
         if self._prompt is None:
             raise ValueError("there is no prompt that this could be the answer to")
@@ -87,6 +87,7 @@ class Dialogue:
         self._prompt = None
         if self._episode.raw_ids:
             return (), ()
+        text = self._without_end(text, ids)
         self._text += text
         self._messages += [*self._pending, Message("assistant", text)]
         self._requests_in_turn += 1
@@ -142,6 +143,13 @@ class Dialogue:
         text = self._text + suffix
         mismatch = None if fresh == text else shared_length(ids, as_ids(self._tokenize(fresh, True)))
         return Prompt(ids, turn, added, mismatch), text
+
+    def _without_end(self, text: str, ids: IdArray) -> str:
+        """The answer less a sampled end token's own piece, which is not part of what was said."""
+        if not len(ids) or int(ids[-1]) not in self._eog_ids:
+            return text
+        said, bracket, rest = text.rpartition("<")
+        return said if bracket and self._tokenize(bracket + rest, True) == [int(ids[-1])] else text
 
     def _without_sampled_end(self, suffix: list[int]) -> list[int]:
         end_was_sampled = self._held[-1] in self._eog_ids and suffix[:1] == [self._held[-1]]

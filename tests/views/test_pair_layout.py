@@ -198,6 +198,29 @@ def test_up_and_down_walk_lines_and_titles_and_come_back(
     assert state.header == (Kind.OUTCOME, 0)
 
 
+def test_up_goes_to_the_token_above_and_down_back_to_it(
+    layout: PairLayout, pair: tuple[Trajectory, Trajectory]
+) -> None:
+    layout.open_pair(*pair, fork_at(2, 16))
+    body = layout.body(Path.CACHED, layout.rows[layout.row_of(2)])
+    second = int(body.starts[1])
+    assert line_up(layout, Path.CACHED, PaneState((2, second))).cursor == (2, 0)
+    assert line_down(layout, Path.CACHED, PaneState((2, 0))).cursor == (2, second)
+
+
+def test_a_fork_between_two_ids_of_the_same_bytes_gets_its_frame_on_both_sides(layout: PairLayout) -> None:
+    sides = [
+        trajectory([request(0, range(9), [step(1, piece=b"a"), step(token, piece=b"b")])], path=path)
+        for token, path in enumerate(Path)
+    ]
+    layout.open_pair(sides[0], sides[1], None)
+    layout.show(sides[0], sides[1], fork_at(0, 1))
+    places = [layout.token_place(path, 0, 1) for path in Path]
+    assert places[0] == places[1]
+    assert places[0] is not None
+    assert places[0][2] > 8.0
+
+
 def test_a_request_that_one_path_lacks_leaves_a_row(layout: PairLayout, pair: tuple[Trajectory, Trajectory]) -> None:
     cached, recompute = pair
     layout.open_pair(cached, replace(recompute, requests=recompute.requests[:2]), fork_at(2, None, ForkKind.REQUESTS))

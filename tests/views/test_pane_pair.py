@@ -101,6 +101,29 @@ def test_a_fork_stays_in_place_when_the_window_gets_its_size_only_later(
     assert 0 < y < panes.panes[Path.CACHED].viewport().height()
 
 
+def test_what_the_view_is_centred_on_stays_there_when_the_window_changes_its_size(
+    panes: PanePair,
+) -> None:
+    panes.show_pair(*forked_pair_of_trajectories(requests=40, fork_request=30), replace(FORK, request=30), {})
+    panes.unfold_all()
+    panes.centre_on(30, 16)
+    for width, height in ((800, 260), (800, 900), (500, 400)):
+        panes.resize(width, height)
+        QApplication.processEvents()
+        y = place_in_view(panes, Path.CACHED, (30, 16)).y()
+        assert y / panes.panes[Path.CACHED].viewport().height() == pytest.approx(0.4, abs=0.1)
+
+
+def test_a_pair_that_is_replayed_from_its_beginning_is_shown_as_one_that_grows(
+    opened: PanePair, pair: tuple[Trajectory, Trajectory]
+) -> None:
+    opened.show_pair(growing(pair[0], 2, 5), growing(pair[1], 1, 5), None, {})
+    assert opened._state.cursor == (0, 4)
+    assert all(row.is_open for row in opened._layout.rows)
+    opened.show_pair(growing(pair[0], 6, 5), growing(pair[1], 4, 20), replace(FORK, request=3), {})
+    assert opened._state.cursor == (3, 16)
+
+
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_the_fork_is_painted_framed_and_filled_on_both_sides(opened: PanePair, theme: Theme) -> None:
     opened.set_theme(theme)
@@ -209,14 +232,18 @@ def test_a_scrolled_picture_is_the_same_as_one_painted_afresh(panes: PanePair) -
         *forked_pair_of_trajectories(requests=9, steps_each=60, fork_request=6), replace(FORK, request=6), {}
     )
     panes.unfold_all()
-    bar = panes.panes[Path.CACHED].verticalScrollBar()
-    for by in (37, 3, -26, 110, -61, 5, 300, -290, 14):
-        bar.setValue(bar.value() + by)
+    pane = panes.panes[Path.CACHED]
+    fork = round(panes._layout.y_of(6, 16))
+    edges = {fork - pane.viewport().height(): 3, fork + 60: -3}  # the fork's frame comes in from below, from above
+    for start, by in edges.items():
+        pane.verticalScrollBar().setValue(start)
         QApplication.processEvents()
-        scrolled = panes.screen().grabWindow(panes.winId()).toImage()
-        fresh = panes.grab().toImage().convertToFormat(scrolled.format())
-        assert holds_colour(scrolled, LIGHT.text)
-        assert scrolled == fresh
+        for _ in range(24):
+            pane.verticalScrollBar().setValue(pane.offset + by)
+            QApplication.processEvents()
+            scrolled = panes.screen().grabWindow(panes.winId()).toImage()
+            assert scrolled == panes.grab().toImage().convertToFormat(scrolled.format())
+    assert holds_colour(scrolled, LIGHT.fork)
 
 
 def test_the_ruler_scrolls_to_where_it_is_clicked(opened: PanePair) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.trajectory.piece_text import visible
 from app.trajectory.step import Step, StepBlock
-from app.views.piece_text import visible
 from app.views.token_layout import FOLDED_LINES, Advances, Metrics, Remark, break_tokens, flow, fold, wrap
 
 WIDE = "中"

@@ -39,20 +39,20 @@ class Calendar(World):
             raise ToolFailure(f'cannot add "{title}": it is there or has no title')
         self._check_free(day, hour)
         self.state["events"][title] = {"day": day, "hour": hour}
-        return {"title": title, "day": day, "hour": hour}
+        return f"added {title} on {day} at {hour}"
 
     def move_event(self, title: str, hour: int) -> object:
         """Another hour of the same day, if it is free."""
         event = self._event(title)
         self._check_free(event["day"], hour)
         event["hour"] = hour
-        return {"title": title, **event}
+        return f"moved {title} to {hour}"
 
     def cancel_event(self, title: str) -> object:
         """Take an event out."""
         self._event(title)
         del self.state["events"][title]
-        return {"cancelled": title}
+        return f"cancelled {title}"
 
     def next_free_hour(self, day: str) -> object:
         """The first hour from 8 without an event."""
@@ -169,13 +169,13 @@ FAMILY = Family(
         (
             "Add chess club on Friday at 8.",
             call("add_event", title="chess club", day="Friday", hour=8),
-            {"title": "chess club", "day": "Friday", "hour": 8},
+            "added chess club on Friday at 8",
             "Chess club is on Friday at 8.",
         ),
         (
             "Move the chess club to 10.",
             call("move_event", title="chess club", hour=10),
-            {"title": "chess club", "day": "Friday", "hour": 10},
+            "moved chess club to 10",
             "Chess club is at 10 now.",
         ),
         (
@@ -187,7 +187,7 @@ FAMILY = Family(
         (
             "Cancel the chess club.",
             call("cancel_event", title="chess club"),
-            {"cancelled": "chess club"},
+            "cancelled chess club",
             "Chess club is cancelled.",
         ),
     ),

@@ -39,7 +39,7 @@ class Files(World):
 
     def read_file(self, path: str) -> object:
         """The text."""
-        return {"text": self._text(path)}
+        return self._text(path)
 
     def write_file(self, path: str, text: str) -> object:
         """Make or replace a file."""
@@ -48,7 +48,7 @@ class Files(World):
         if not slash or not name or "/" in name:
             raise ToolFailure("path must be folder/name")
         self.state["files"][path] = text
-        return {"written": path}
+        return f"wrote {path}"
 
     def move_file(self, path: str, folder: str) -> object:
         """The same name in another folder."""
@@ -57,20 +57,20 @@ class Files(World):
         del self.state["files"][path]
         target = f"{folder}/{path.split('/')[1]}"
         self.state["files"][target] = text
-        return {"moved_to": target}
+        return f"moved to {target}"
 
     def delete_file(self, path: str) -> object:
         """Take the file away."""
         self._text(path)
         del self.state["files"][path]
-        return {"deleted": path}
+        return f"deleted {path}"
 
     def make_folder(self, folder: str) -> object:
         """A new, empty folder."""
         if not folder or "/" in folder or folder in self.state["folders"]:
             raise ToolFailure(f'cannot make "{folder}"')
         self.state["folders"] = sorted([*self.state["folders"], folder])
-        return {"made": folder}
+        return f"made {folder}"
 
     def count_words(self, path: str) -> object:
         """How many words the file has."""
@@ -168,25 +168,25 @@ FAMILY = Family(
         (
             "Read music/tour.txt.",
             call("read_file", path="music/tour.txt"),
-            {"text": "bring a coat"},
+            "bring a coat",
             "It says: bring a coat.",
         ),
         (
             "Move music/tour.txt to games.",
             call("move_file", path="music/tour.txt", folder="games"),
-            {"moved_to": "games/tour.txt"},
+            "moved to games/tour.txt",
             "It is games/tour.txt now.",
         ),
         (
             "Write 'see you soon' to games/end.txt.",
             call("write_file", path="games/end.txt", text="see you soon"),
-            {"written": "games/end.txt"},
+            "wrote games/end.txt",
             "I wrote games/end.txt.",
         ),
         (
             "Delete music/song.txt.",
             call("delete_file", path="music/song.txt"),
-            {"deleted": "music/song.txt"},
+            "deleted music/song.txt",
             "music/song.txt is deleted.",
         ),
     ),

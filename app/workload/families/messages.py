@@ -48,7 +48,7 @@ class Messages(World):
         if to not in self.state["contacts"]:
             raise ToolFailure(f'no contact "{to}"')
         self.state["sent"].append({"to": to, "text": text})
-        return {"sent_to": to}
+        return f"sent to {to}"
 
     def reply(self, id: int, text: str) -> object:
         """A message to the sender of another."""
@@ -58,7 +58,7 @@ class Messages(World):
         """Take a message out of the inbox."""
         self._message(id)
         del self.state["inbox"][str(id)]
-        return {"deleted": id}
+        return f"deleted message {id}"
 
     def messages_from(self, sender: str) -> object:
         """Ids of a sender's messages."""
@@ -70,7 +70,7 @@ class Messages(World):
         if not name or name in self.state["contacts"]:
             raise ToolFailure(f'cannot add "{name}"')
         self.state["contacts"] = sorted([*self.state["contacts"], name])
-        return {"added": name}
+        return f"added {name}"
 
     def _message(self, id: int) -> dict[str, str]:
         if str(id) not in self.state["inbox"]:
@@ -155,13 +155,13 @@ FAMILY = Family(
         (
             "Reply to message 9: 'thank you'.",
             call("reply", id=9, text="thank you"),
-            {"sent_to": "Iris"},
+            "sent to Iris",
             "I sent your reply to Iris.",
         ),
         (
             "Send Jonas 'see you soon'.",
             call("send_message", to="Jonas", text="see you soon"),
-            {"sent_to": "Jonas"},
+            "sent to Jonas",
             "I sent it to Jonas.",
         ),
         (
@@ -170,7 +170,7 @@ FAMILY = Family(
             {"from": "Jonas", "ids": [7]},
             "Yes, message 7 is from Jonas.",
         ),
-        ("Delete message 7.", call("delete_message", id=7), {"deleted": 7}, "Message 7 is deleted."),
+        ("Delete message 7.", call("delete_message", id=7), "deleted message 7", "Message 7 is deleted."),
     ),
     shapes=(_read_and_answer, _from_whom, _new_contact, _clear_inbox),
 )

@@ -41,26 +41,26 @@ class Notes(World):
         return {"titles": [t for t, note in self.state["notes"].items() if word.lower() in note["text"].lower()][:6]}
 
     def read_note(self, title: str) -> object:
-        """Text and tag."""
-        return dict(self._note(title))
+        """The text."""
+        return self._note(title)["text"]
 
     def write_note(self, title: str, text: str) -> object:
         """A new note without a tag."""
         if not title or title in self.state["notes"]:
             raise ToolFailure(f'cannot write "{title}": it is there or has no title')
         self.state["notes"][title] = {"text": text, "tag": ""}
-        return {"written": title}
+        return f"wrote {title}"
 
     def append_note(self, title: str, text: str) -> object:
         """More text."""
         note = self._note(title)
         note["text"] = f"{note['text']}; {text}"
-        return {"title": title, "text": note["text"]}
+        return note["text"]
 
     def tag_note(self, title: str, tag: str) -> object:
         """Another tag."""
         self._note(title)["tag"] = tag
-        return {"title": title, "tag": tag}
+        return f"tagged {title} as {tag}"
 
     def list_tag(self, tag: str) -> object:
         """Titles with the tag."""
@@ -70,7 +70,7 @@ class Notes(World):
         """Take the note away."""
         self._note(title)
         del self.state["notes"][title]
-        return {"deleted": title}
+        return f"deleted {title}"
 
     def _note(self, title: str) -> dict[str, str]:
         if title not in self.state["notes"]:
@@ -152,30 +152,30 @@ FAMILY = Family(
     role="You keep the user's notes.",
     examples=(
         (
+            "Write a note Kettle: 'tea at five'.",
+            call("write_note", title="Kettle", text="tea at five"),
+            "wrote Kettle",
+            "I wrote the note Kettle.",
+        ),
+        (
             "Find notes about tea.",
             call("find_notes", word="tea"),
             {"titles": ["Kettle"]},
             "The note Kettle is about tea.",
         ),
         (
-            "Read Kettle.",
-            call("read_note", title="Kettle"),
-            {"text": "tea at five", "tag": ""},
-            "Kettle says: tea at five.",
-        ),
-        (
             "Append 'buy sugar' to Kettle.",
             call("append_note", title="Kettle", text="buy sugar"),
-            {"title": "Kettle", "text": "tea at five; buy sugar"},
+            "tea at five; buy sugar",
             "I added it to Kettle.",
         ),
         (
             "Tag Kettle as garden.",
             call("tag_note", title="Kettle", tag="garden"),
-            {"title": "Kettle", "tag": "garden"},
+            "tagged Kettle as garden",
             "Kettle is tagged garden.",
         ),
-        ("Delete the note Kettle.", call("delete_note", title="Kettle"), {"deleted": "Kettle"}, "Kettle is deleted."),
+        ("Delete the note Kettle.", call("delete_note", title="Kettle"), "deleted Kettle", "Kettle is deleted."),
     ),
     shapes=(_search_and_read, _new_note, _tags, _collect),
 )

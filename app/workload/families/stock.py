@@ -40,14 +40,14 @@ class Stock(World):
         """Another place."""
         self._check_place(place)
         self._item(item)["place"] = place
-        return {"item": item, "place": place}
+        return f"{item} moved to {place}"
 
     def set_price(self, item: str, price: float) -> object:
         """Another price."""
         if not 0 < price < 1e6:
             raise ToolFailure("price out of range")
         self._item(item)["price"] = price
-        return {"item": item, "price": price}
+        return f"{item} now cost {price}"
 
     def list_place(self, place: str) -> object:
         """Names and counts at a place."""
@@ -65,7 +65,7 @@ class Stock(World):
         if found["count"] + sign * amount < 0:
             raise ToolFailure(f"only {found['count']} {item} left")
         found["count"] += sign * amount
-        return {"item": item, "count": found["count"]}
+        return f"{item}: {found['count']}"
 
     def _item(self, item: str) -> dict[str, Any]:
         if item not in self.state["items"]:
@@ -164,20 +164,20 @@ FAMILY = Family(
         (
             "Add 15 nails.",
             call("add_stock", item="nails", amount=15),
-            {"item": "nails", "count": 45},
+            "nails: 45",
             "There are 45 nails now.",
         ),
         (
             "Move the nails to yard.",
             call("move_item", item="nails", place="yard"),
-            {"item": "nails", "place": "yard"},
+            "nails moved to yard",
             "The nails are in the yard.",
         ),
         ("What is at yard?", call("list_place", place="yard"), {"nails": 45}, "There are 45 nails in the yard."),
         (
             "Remove 5 nails.",
             call("remove_stock", item="nails", amount=5),
-            {"item": "nails", "count": 40},
+            "nails: 40",
             "There are 40 nails left.",
         ),
     ),

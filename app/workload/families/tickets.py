@@ -16,7 +16,7 @@ class Tickets(World):
     """State: tickets, id -> {title, priority, owner, status}; next_id."""
 
     tools: ClassVar[tuple[dict[str, Any], ...]] = (
-        tool("get_ticket", "Get title, priority, owner and status of one ticket.", id="integer: number of the ticket"),
+        tool("show_ticket", "Get title, priority, owner and status of one ticket.", id="integer: number of the ticket"),
         tool(
             "create_ticket",
             "Open a new ticket without an owner; the answer has its number.",
@@ -36,10 +36,10 @@ class Tickets(World):
             priority="string: low, normal, high or urgent",
         ),
         tool("close_ticket", "Close an open ticket for good.", id="integer: number of the ticket"),
-        tool("tickets_of", "List the numbers of the open tickets that a person owns.", person="string: first name"),
+        tool("list_tickets", "List the numbers of the open tickets that a person owns.", person="string: first name"),
     )
 
-    def get_ticket(self, id: int) -> object:
+    def show_ticket(self, id: int) -> object:
         """All of a ticket."""
         return dict(self._ticket(id))
 
@@ -49,27 +49,27 @@ class Tickets(World):
         id = self.state["next_id"]
         self.state["next_id"] += 1
         self.state["tickets"][str(id)] = {"title": title, "priority": priority, "owner": "", "status": "open"}
-        return {"id": id, "status": "open"}
+        return f"ticket {id} is open"
 
     def assign_ticket(self, id: int, person: str) -> object:
         """Another owner."""
         if person not in PEOPLE:
             raise ToolFailure(f'no person "{person}"; people: {", ".join(PEOPLE)}')
         self._open_ticket(id)["owner"] = person
-        return {"id": id, "owner": person}
+        return f"ticket {id} belongs to {person}"
 
     def set_priority(self, id: int, priority: str) -> object:
         """Another priority."""
         self._check_priority(priority)
         self._open_ticket(id)["priority"] = priority
-        return {"id": id, "priority": priority}
+        return f"ticket {id} has {priority} priority"
 
     def close_ticket(self, id: int) -> object:
         """No longer open."""
         self._open_ticket(id)["status"] = "closed"
-        return {"id": id, "status": "closed"}
+        return f"ticket {id} is closed"
 
-    def tickets_of(self, person: str) -> object:
+    def list_tickets(self, person: str) -> object:
         """Open tickets of an owner."""
         mine = [
             int(id) for id, each in self.state["tickets"].items() if (each["owner"], each["status"]) == (person, "open")
@@ -109,7 +109,7 @@ def _work_one(deal: Deal) -> Draft:
     return Draft(
         state,
         (
-            turn(f"Show me ticket {ids[0]}.", call("get_ticket", id=ids[0])),
+            turn(f"Show ticket {ids[0]}.", call("show_ticket", id=ids[0])),
             turn(f"Assign ticket {ids[0]} to {people[2]}.", call("assign_ticket", id=ids[0], person=people[2])),
             turn(f"Close ticket {ids[1]}.", call("close_ticket", id=ids[1])),
         ),
@@ -127,7 +127,7 @@ def _report(deal: Deal) -> Draft:
                 call("create_ticket", title=titles[3], priority=priority),
             ),
             turn(f"Assign it to {people[3]}.", call("assign_ticket", id=ids[3], person=people[3])),
-            turn(f"Which tickets does {people[0]} own?", call("tickets_of", person=people[0])),
+            turn(f"List the tickets of {people[0]}.", call("list_tickets", person=people[0])),
             turn(f"Set the priority of ticket {ids[2]} to urgent.", call("set_priority", id=ids[2], priority="urgent")),
         ),
     )
@@ -138,7 +138,7 @@ def _hand_over(deal: Deal) -> Draft:
     return Draft(
         state,
         (
-            turn(f"Which tickets are {people[0]}'s?", call("tickets_of", person=people[0])),
+            turn(f"List the tickets that {people[0]} owns.", call("list_tickets", person=people[0])),
             turn(
                 f"Give them all to {people[2]}.",
                 call("assign_ticket", id=ids[0], person=people[2]),
@@ -154,10 +154,10 @@ def _close_two(deal: Deal) -> Draft:
     return Draft(
         state,
         (
-            turn(f"What is ticket {ids[1]} about?", call("get_ticket", id=ids[1])),
+            turn(f"Show me ticket {ids[1]}.", call("show_ticket", id=ids[1])),
             turn("Close it.", call("close_ticket", id=ids[1])),
             turn(f"Close ticket {ids[2]} as well.", call("close_ticket", id=ids[2])),
-            turn(f"Does {people[0]} own any open tickets?", call("tickets_of", person=people[0])),
+            turn(f"Does {people[0]} own any open tickets?", call("list_tickets", person=people[0])),
         ),
     )
 
@@ -168,24 +168,24 @@ FAMILY = Family(
     role="You work at a support desk.",
     examples=(
         (
-            "Show me ticket 12.",
-            call("get_ticket", id=12),
+            "Show ticket 12.",
+            call("show_ticket", id=12),
             {"title": "phone is mute", "priority": "low", "owner": "Noor", "status": "open"},
             "Ticket 12, phone is mute, belongs to Noor.",
         ),
         (
             "Assign ticket 12 to Sami.",
             call("assign_ticket", id=12, person="Sami"),
-            {"id": 12, "owner": "Sami"},
+            "ticket 12 belongs to Sami",
             "Ticket 12 belongs to Sami.",
         ),
         (
-            "Which tickets does Sami own?",
-            call("tickets_of", person="Sami"),
+            "List the tickets of Sami.",
+            call("list_tickets", person="Sami"),
             {"person": "Sami", "ids": [12]},
             "Sami owns ticket 12.",
         ),
-        ("Close ticket 12.", call("close_ticket", id=12), {"id": 12, "status": "closed"}, "Ticket 12 is closed."),
+        ("Close ticket 12.", call("close_ticket", id=12), "ticket 12 is closed", "Ticket 12 is closed."),
     ),
     shapes=(_work_one, _report, _hand_over, _close_two),
     verbose=True,

@@ -17,7 +17,7 @@ class Travel(World):
 
     tools: ClassVar[tuple[dict[str, Any], ...]] = (
         tool(
-            "find_train",
+            "find_trains",
             "Find the trains between two cities with their numbers, days and prices.",
             origin="string: city where the trip begins",
             destination="string: city where the trip ends",
@@ -28,7 +28,7 @@ class Travel(World):
             train="string: number of the train, such as T7",
             seats="integer: how many people travel",
         ),
-        tool("find_hotel", "Find hotels in a city with their price a night.", city="string: city"),
+        tool("find_hotels", "Find hotels in a city with their price a night.", city="string: city"),
         tool(
             "book_hotel",
             "Book a room in a hotel; the answer has the number of the booking and the whole price.",
@@ -38,7 +38,7 @@ class Travel(World):
         tool("cancel_booking", "Cancel a booking of a train or hotel.", booking="integer: number of the booking"),
     )
 
-    def find_train(self, origin: str, destination: str) -> object:
+    def find_trains(self, origin: str, destination: str) -> object:
         """Trains from one city to another."""
         found = [
             {"train": id, "day": each["day"], "price": each["price"]}
@@ -55,7 +55,7 @@ class Travel(World):
             raise ToolFailure(f'no train "{train}"')
         return self._book(f"{train} x {seats}", seats, self.state["trains"][train]["price"])
 
-    def find_hotel(self, city: str) -> object:
+    def find_hotels(self, city: str) -> object:
         """Hotels of a city."""
         found = [
             {"hotel": name, "price": each["price"]}
@@ -76,7 +76,7 @@ class Travel(World):
         """Give a booking back."""
         if str(booking) not in self.state["bookings"]:
             raise ToolFailure(f"no booking {booking}")
-        return {"cancelled": self.state["bookings"].pop(str(booking))}
+        return f"cancelled {self.state['bookings'].pop(str(booking))}"
 
     def _book(self, what: str, count: int, price: int) -> object:
         if not 1 <= count <= 9:
@@ -84,7 +84,7 @@ class Travel(World):
         booking = self.state["next_booking"]
         self.state["next_booking"] += 1
         self.state["bookings"][str(booking)] = what
-        return {"booking": booking, "price": count * price}
+        return f"booking {booking}, price {count * price}"
 
 
 def _offers(deal: Deal) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
@@ -114,9 +114,9 @@ def _there(deal: Deal) -> Draft:
         (
             turn(
                 f"Find trains from {cities[0]} to {cities[1]}.",
-                call("find_train", origin=cities[0], destination=cities[1]),
+                call("find_trains", origin=cities[0], destination=cities[1]),
             ),
-            turn(f"Book {seats} seats on train {trains[1]}.", call("book_train", train=trains[1], seats=seats)),
+            turn(f"Book train {trains[1]} for {seats} people.", call("book_train", train=trains[1], seats=seats)),
             turn("Cancel booking 50.", call("cancel_booking", booking=50)),
         ),
     )
@@ -130,11 +130,11 @@ def _there_and_back(deal: Deal) -> Draft:
         (
             turn(
                 f"Are there trains from {cities[0]} to {cities[1]}?",
-                call("find_train", origin=cities[0], destination=cities[1]),
+                call("find_trains", origin=cities[0], destination=cities[1]),
             ),
             turn("Book the first one for one person.", call("book_train", train=trains[0], seats=1)),
-            turn("And back?", call("find_train", origin=cities[1], destination=cities[0])),
-            turn(f"Book {seats} seats on {trains[2]}.", call("book_train", train=trains[2], seats=seats)),
+            turn("And back?", call("find_trains", origin=cities[1], destination=cities[0])),
+            turn(f"Book train {trains[2]} for {seats} people.", call("book_train", train=trains[2], seats=seats)),
         ),
     )
 
@@ -145,9 +145,9 @@ def _stay(deal: Deal) -> Draft:
     return Draft(
         state,
         (
-            turn(f"Find a hotel in {cities[1]}.", call("find_hotel", city=cities[1])),
-            turn(f"Book {hotels[1]} for {nights} nights.", call("book_hotel", hotel=hotels[1], nights=nights)),
-            turn(f"Find a hotel in {cities[0]} too.", call("find_hotel", city=cities[0])),
+            turn(f"Find hotels in {cities[1]}.", call("find_hotels", city=cities[1])),
+            turn(f"Book hotel {hotels[1]} for {nights} nights.", call("book_hotel", hotel=hotels[1], nights=nights)),
+            turn(f"Find hotels in {cities[0]} too.", call("find_hotels", city=cities[0])),
         ),
     )
 
@@ -161,10 +161,10 @@ def _whole_trip(deal: Deal) -> Draft:
             turn("Cancel my booking 50.", call("cancel_booking", booking=50)),
             turn(
                 f"Which trains go from {cities[1]} to {cities[0]}?",
-                call("find_train", origin=cities[1], destination=cities[0]),
+                call("find_trains", origin=cities[1], destination=cities[0]),
             ),
             turn(
-                f"Book 2 seats on {trains[2]} and {nights} nights at {hotels[0]}.",
+                f"Book train {trains[2]} for 2 people and hotel {hotels[0]} for {nights} nights.",
                 call("book_train", train=trains[2], seats=2),
                 call("book_hotel", hotel=hotels[0], nights=nights),
             ),
@@ -179,23 +179,23 @@ FAMILY = Family(
     examples=(
         (
             "Find trains from Bern to Graz.",
-            call("find_train", origin="Bern", destination="Graz"),
+            call("find_trains", origin="Bern", destination="Graz"),
             [{"train": "T7", "day": "Sunday", "price": 40}],
             "Train T7 goes on Sunday for 40.",
         ),
         (
-            "Book 3 seats on train T7.",
+            "Book train T7 for 3 people.",
             call("book_train", train="T7", seats=3),
-            {"booking": 31, "price": 120},
-            "Your 3 seats are booking 31.",
+            "booking 31, price 120",
+            "Train T7 is booked, booking 31.",
         ),
         (
-            "Find a hotel in Graz.",
-            call("find_hotel", city="Graz"),
+            "Find hotels in Graz.",
+            call("find_hotels", city="Graz"),
             [{"hotel": "Town Gate", "price": 70}],
             "Town Gate costs 70 a night.",
         ),
-        ("Cancel booking 31.", call("cancel_booking", booking=31), {"cancelled": "T7 x 3"}, "Booking 31 is cancelled."),
+        ("Cancel booking 31.", call("cancel_booking", booking=31), "cancelled T7 x 3", "Booking 31 is cancelled."),
     ),
     shapes=(_there, _there_and_back, _stay, _whole_trip),
     verbose=True,

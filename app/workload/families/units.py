@@ -118,7 +118,7 @@ def _convert_and_keep(deal: Deal) -> Draft:
             turn(f"Convert {value} {source} to {target}.", call("convert", value=value, source=source, target=target)),
             turn(f"Store {more} as {name}.", call("store", name=name, value=more)),
             turn(f"Recall {name}.", call("recall", name=name)),
-            turn(f"What is {more} divided by 8?", call("divide", a=more, b=8)),
+            turn(f"Divide {more} by 8.", call("divide", a=more, b=8)),
         ),
     )
 
@@ -129,11 +129,11 @@ def _bill(deal: Deal) -> Draft:
     return Draft(
         {"memory": {}},
         (
-            turn(f"What is {price} times {count}?", call("multiply", a=price, b=count)),
-            turn(f"Take {discount} off that.", call("subtract", a=total, b=discount)),
+            turn(f"Multiply {price} by {count}.", call("multiply", a=price, b=count)),
+            turn(f"Subtract {discount} from that.", call("subtract", a=total, b=discount)),
             turn(f"Add {price} to the result.", call("add", a=total - discount, b=price)),
             turn(f"Store the last result as {name}.", call("store", name=name, value=total - discount + price)),
-            turn("How much is that for each of 4 people?", call("divide", a=total - discount + price, b=4)),
+            turn("Divide the result by 4.", call("divide", a=total - discount + price, b=4)),
         ),
     )
 
@@ -144,10 +144,11 @@ def _two_conversions(deal: Deal) -> Draft:
     return Draft(
         {"memory": {}},
         (
+            turn(f"Convert {value} {source} to {target}.", call("convert", value=value, source=source, target=target)),
             turn(
-                f"How many {target} are {value} {source}?", call("convert", value=value, source=source, target=target)
+                f"And convert {second} {other} to {another}.",
+                call("convert", value=second, source=other, target=another),
             ),
-            turn(f"And {second} {other} in {another}?", call("convert", value=second, source=other, target=another)),
             turn(f"Add {value} and {second}.", call("add", a=value, b=second)),
         ),
     )
@@ -180,9 +181,9 @@ FAMILY = Family(
             {"result": 48, "unit": "hours"},
             "2 days are 48 hours.",
         ),
-        ("What is 17 plus 25?", call("add", a=17, b=25), {"result": 42}, "17 plus 25 is 42."),
+        ("Add 17 and 25.", call("add", a=17, b=25), {"result": 42}, "17 plus 25 is 42."),
         ("Store 42 as boat.", call("store", name="boat", value=42), {"boat": 42}, "I keep 42 as boat."),
-        ("What is 42 divided by 3?", call("divide", a=42, b=3), {"result": 14}, "42 divided by 3 is 14."),
+        ("Divide 42 by 3.", call("divide", a=42, b=3), {"result": 14}, "42 divided by 3 is 14."),
         ("Recall boat.", call("recall", name="boat"), {"boat": 42}, "boat is 42."),
     ),
     shapes=(_convert_and_keep, _bill, _two_conversions, _household),

@@ -74,12 +74,12 @@ def test_a_state_rebuilt_from_its_spans_answers_with_the_same_bits(engine: Embed
 def test_a_chunk_that_a_later_prompt_cut_to_one_token_is_rebuilt_as_it_was_written(engine: EmbeddedEngine) -> None:
     """One token evaluated alone takes other kernels than the head of a chunk, so the chunk is filled up and cut.
 
-    Most often that is lost in rounding; over eight prompts at least one entry shows it.
+    Most often that is lost in rounding; over three prompts at least one entry shows it.
     """
     tail = engine.tokenize("The first animal is a dog, and the second one", special=False)
     alone_is_enough = []
-    for start in range(40, 360, 40):
-        prompt = (first_prompt(engine) * 12)[:start]
+    for start in (80, 120, 160):
+        prompt = (first_prompt(engine) * 6)[:start]
         head = prompt + tail[:1]
         state = engine.open_state()
         ask(state, prompt, 1)
@@ -101,7 +101,7 @@ def test_a_chunk_that_a_later_prompt_cut_to_one_token_is_rebuilt_as_it_was_writt
         assert rebuilt("prefill", chunk) == original
         alone_is_enough.append(rebuilt("decode", 0) == original)
         state.close()
-    print(alone_is_enough); assert not all(alone_is_enough)
+    assert not all(alone_is_enough)
 
 
 def test_the_cached_path_and_a_recompute_differ_in_bits_on_this_model(engine: EmbeddedEngine) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.views.piece_text import EMPTY, LONGEST, hex_bytes, inert, quoted, visible
+from app.trajectory.piece_text import EMPTY, LONGEST, hex_bytes, inert, quoted, visible
 
 
 @pytest.mark.parametrize(
