@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -26,10 +28,23 @@ from app.views.window_runs import DEMO
 log = logging.getLogger(__name__)
 
 
+class Application(QApplication):
+    """On macOS a file to open is handed over by an event."""
+
+    file_handed_over = Signal(object)
+
+    def event(self, event: QEvent) -> bool:
+        """Take a handed-over file."""
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.file_handed_over.emit(Path(event.file()))
+            return True
+        return super().event(event)
+
+
 class Desktop(QObject):
     """The windows of this process, and what they share: settings, colours, the watchdog."""
 
-    def __init__(self, application: QApplication, verbs: Verbs, settings: Settings) -> None:
+    def __init__(self, application: Application, verbs: Verbs, settings: Settings) -> None:
         super().__init__()
         self.application = application
         self.verbs = verbs
@@ -37,10 +52,14 @@ class Desktop(QObject):
         self.theme = choose_theme(application, settings.theme)
         self.windows: list[MainWindow] = []
         self.watchdog = StallWatchdog(self)
+        # The workbench loads pyqtgraph, a third of a second: done while a person still reads the start page.
+        self._preload = threading.Thread(
+            target=importlib.import_module, args=("app.views.workbench",), name="preload", daemon=True
+        )
         apply_theme(application, self.theme, settings.text_scale)
         application.setWindowIcon(QIcon(str(paths.resources_dir() / "icon.svg")))
         application.styleHints().colorSchemeChanged.connect(self.apply_settings)
-        application.installEventFilter(self)
+        application.file_handed_over.connect(self.open_window)
 
     def open_window(self, file: Path | None = None) -> MainWindow:
         """A new window, on a file where one is given."""
@@ -57,6 +76,8 @@ class Desktop(QObject):
             self.settings.notice = ""
         if file is not None:
             window.open_file(file)
+        elif not self._preload.ident:
+            QTimer.singleShot(0, self._preload.start)
         return window
 
     def apply_settings(self) -> None:
@@ -65,13 +86,6 @@ class Desktop(QObject):
         apply_theme(self.application, self.theme, self.settings.text_scale)
         for window in self.windows:
             window.show_settings(self.theme)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - as Qt has it
-        """On macOS files are handed over by an event."""
-        if isinstance(event, QFileOpenEvent) and event.file():
-            self.open_window(Path(event.file()))
-            return True
-        return super().eventFilter(watched, event)
 
     def say_bug(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """An unexpected error in a slot: the window lives on, the log has the trace, the banner says so."""
@@ -87,6 +101,8 @@ class Desktop(QObject):
             window.control.close()
             if window.shown_bench is not None:
                 window.shown_bench.close_session()
+        if self._preload.ident:
+            self._preload.join()
         self.watchdog.close()
 
     def _forget(self, window: MainWindow) -> None:
@@ -106,13 +122,13 @@ class Desktop(QObject):
             window.banner.show_error(error)
 
 
-def make_application() -> QApplication:
-    """The one QApplication."""
+def make_application() -> Application:
+    """The one application."""
     existing = QApplication.instance()
-    if isinstance(existing, QApplication):
+    if isinstance(existing, Application):
         return existing
     QApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
-    application = QApplication(sys.argv[:1])
+    application = Application(sys.argv[:1])
     application.setApplicationName("forkpoint")
     application.setApplicationDisplayName("Forkpoint")
     application.setDesktopFileName("forkpoint")

@@ -18,7 +18,7 @@ from app.engine.settings import KV_TYPES, EmbeddedSettings
 from app.errors import AppError, StoreError
 from app.experiment.again import run_again as answer_both_again
 from app.experiment.pairs import PairReader
-from app.experiment.plans import RunRequest, choose, from_plan
+from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, from_plan
 from app.experiment.runner import Runner
 from app.settings import Settings
 from app.store.lock import why_read_only
@@ -30,6 +30,7 @@ from app.trajectory.pair import NEAR_TIE_NATS, Pair, PairRow
 from app.trajectory.trajectory import ExperimentInfo, PassInfo, Status
 
 __all__ = [
+    "DEMO_SECONDS",
     "KV_TYPES",
     "EmbeddedSettings",
     "RunHandle",

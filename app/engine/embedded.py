@@ -112,8 +112,9 @@ class EmbeddedEngine:
             raise
         finally:
             if answering:
-                for _ in self._messages(_Stopped()):
-                    pass
+                with contextlib.suppress(EngineError):  # nobody waits for it; the next command will say so
+                    for _ in self._messages(_Stopped()):
+                        pass
 
     def _messages(self, stop: StopFlag) -> Iterator[Any]:
         """What the child sends until its report. After a stop it has a moment to report, then it is killed."""

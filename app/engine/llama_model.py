@@ -12,7 +12,7 @@ import llama_cpp
 from app.engine.settings import EmbeddedSettings
 from app.errors import EngineError, ModelFileError
 
-_WARNING, _ERROR = 2, 3  # enum ggml_log_level
+_WARNING, _ERROR = 3, 4  # enum ggml_log_level (ggml.h; the bindings' comments have an older one)
 _KV_TYPES = {
     "f16": llama_cpp.GGML_TYPE_F16,
     "f32": llama_cpp.GGML_TYPE_F32,

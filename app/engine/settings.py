@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from app.errors import SettingsError
+
 KV_TYPES = ("f16", "f32", "bf16", "q8_0", "q4_0")
 """KV cache types by ggml's names."""
 
@@ -21,7 +23,7 @@ class EmbeddedSettings:
     `swa_full` keeps the whole KV history of sliding-window models (the bindings' default; llama-server's is False).
     """
 
-    n_ctx: int = 4096
+    n_ctx: int = 4096  # 0: what the model was trained on
     n_batch: int = 2048
     n_ubatch: int = 512
     threads: int = 0  # 0: default_threads()
@@ -30,3 +32,12 @@ class EmbeddedSettings:
     flash_attention: bool = False
     swa_full: bool = True
     gpu_layers: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError where llama.cpp would abort or quietly take something else."""
+        for name, least in (("n_ctx", 0), ("n_batch", 1), ("n_ubatch", 1), ("threads", 0), ("gpu_layers", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} is {getattr(self, name)}.", f"It must be at least {least}.")
+        for name in ("type_k", "type_v"):
+            if getattr(self, name) not in KV_TYPES:
+                raise SettingsError(f"{name} {getattr(self, name)!r} is unknown.", f"Known are {', '.join(KV_TYPES)}.")

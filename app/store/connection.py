@@ -43,9 +43,9 @@ def explained(path: Path) -> Iterator[None]:
     """Raise SQLite's errors about the file as StoreErrors; errors that only a bug can cause pass as they are."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorcode", None)
-        if code is None and isinstance(error, sqlite3.OperationalError):  # Python's own: text that is no UTF-8
+        if isinstance(error, UnicodeDecodeError | sqlite3.OperationalError) and code is None:  # text that is no UTF-8
             code = sqlite3.SQLITE_CORRUPT
         sentence = _SENTENCES.get(code & 0xFF) if code is not None else None
         if sentence is None:

@@ -187,7 +187,8 @@ class Reader:
                     "It may be damaged or edited.",
                 ) from error
             finally:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # SQLite ends it itself where the file is damaged
+                    self._connection.execute("ROLLBACK")
 
     def _rows(self, query: str, *values: object) -> Iterator[Any]:
         return iter(self._connection.execute(query, values).fetchall())
@@ -237,7 +238,7 @@ class Reader:
         query = (
             f"SELECT r.request_index, {', '.join('o.' + name for name in STEP_COLUMNS)} "
             "FROM open_steps o JOIN requests r ON r.id = o.request_id WHERE r.trajectory_id = ? "
-            "ORDER BY r.request_index, o.start"
+            "ORDER BY r.request_index, o.id"
         )
         rows = self._rows(query, trajectory_id)
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ import numpy as np
 from app.store.connection import explained, open_writable
 from app.store.lock import WriterLock
 from app.store.packing import REPORT_COLUMNS, STEP_COLUMNS, join, pack_ids, pack_steps
-from app.trajectory.codec import encode, plain
+from app.trajectory.codec import compact, encode, plain
 from app.trajectory.episode import Outcome, ToolCall, ToolResult
 from app.trajectory.step import IdArray, Step, StepBlock, as_ids, shared_length
 from app.trajectory.trajectory import Path, Prompt, RequestReport, Span, Status
@@ -79,7 +78,7 @@ class Recorder:
         self, experiment_id: int, path: Path, repeat: int, episode_ids: Sequence[str], settings: Mapping[str, Any]
     ) -> int:
         """A new running pass over `episode_ids` in the order served; `repeat` counts from 1. Returns its id."""
-        row = (experiment_id, path, repeat, Status.RUNNING, _json(list(episode_ids)), _free_json(settings))
+        row = (experiment_id, path, repeat, Status.RUNNING, compact(list(episode_ids)), _free_json(settings))
         with self._transaction() as run:
             return _id(
                 run(
@@ -121,7 +120,7 @@ class Recorder:
         opened = self._open[trajectory_id]
         shared = shared_length(opened.context, prompt.ids)
         new_ids = pack_ids(prompt.ids[shared:])
-        row = (trajectory_id, index, prompt.turn, shared, new_ids, prompt.mismatch, _json(encode(prompt.added)))
+        row = (trajectory_id, index, prompt.turn, shared, new_ids, prompt.mismatch, compact(encode(prompt.added)))
         with self._transaction() as run:
             request_id = _id(
                 run(
@@ -140,15 +139,13 @@ class Recorder:
         opened = self._opened(trajectory_id, index)
         block = StepBlock.pack(steps)
         pieces = self._new_pieces(opened.experiment_id, steps)
-        row = (opened.request_id, sum(map(len, opened.blocks)), *pack_steps(block))
+        row = (opened.request_id, *pack_steps(block))
         with self._transaction() as run:
-            run(
-                f"INSERT INTO open_steps (request_id, start, {', '.join(STEP_COLUMNS)}) VALUES (?,?,?,?,?,?,?,?,?)", row
-            )
+            run(f"INSERT INTO open_steps (request_id, {', '.join(STEP_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             if pieces:
                 self._connection.executemany(
                     "INSERT OR IGNORE INTO pieces (experiment_id, token_id, piece) VALUES (?, ?, ?)",
-                    [(opened.experiment_id, token_id, piece) for token_id, piece in pieces.items()],
+                    [(opened.experiment_id, token_id, piece) for token_id, piece in sorted(pieces.items())],
                 )
         opened.blocks.append(block)
         self._known_pieces[opened.experiment_id] |= pieces.keys()
@@ -169,7 +166,7 @@ class Recorder:
         row = (
             *pack_steps(block),
             *_report_row(report),
-            *(_json(encode(calls)), _json(encode(results)), shared, _json(encode(spans[shared:]))),
+            *(compact(encode(calls)), compact(encode(results)), shared, compact(encode(spans[shared:]))),
         )
         with self._transaction() as run:
             run(_FINISH, (*row, opened.request_id))
@@ -191,7 +188,7 @@ class Recorder:
         with self._transaction() as run:
             run(
                 "UPDATE passes SET status = ?, valid = ?, invalid_reasons = ? WHERE id = ?",
-                (status, valid, _json(list(reasons)), pass_id),
+                (status, valid, compact(list(reasons)), pass_id),
             )
 
     def finish_experiment(self, experiment_id: int, status: Status) -> None:
@@ -271,7 +268,7 @@ class Recorder:
 
 def _report_row(report: RequestReport) -> tuple[Any, ...]:
     values = {name: getattr(report, name) for name in REPORT_COLUMNS}
-    values["chunks"], values["checks"] = _json(list(report.chunks)), _json(dict(report.checks))
+    values["chunks"], values["checks"] = compact(list(report.chunks)), compact(dict(report.checks))
     return tuple(_text(value) if isinstance(value, str) else value for value in values.values())
 
 
@@ -282,12 +279,8 @@ def _shared_spans(before: Sequence[Span], spans: Sequence[Span]) -> int:
     )
 
 
-def _json(wire_form: object) -> str:
-    return json.dumps(wire_form, separators=(",", ":"))
-
-
 def _free_json(value: object) -> str:
-    return _json(plain(value))
+    return compact(plain(value))
 
 
 def _text(value: str) -> str:

@@ -102,17 +102,16 @@ CREATE TABLE requests (
     UNIQUE (trajectory_id, request_index)
 ) STRICT;
 CREATE TABLE open_steps (             -- steps in flight; packed into their request's row with its report
+    id INTEGER PRIMARY KEY,           -- in order; a key of its own keeps 64 steps within one page that is never freed
     request_id INTEGER NOT NULL REFERENCES requests,
-    start INTEGER NOT NULL,           -- the first step's index, from 0
     token_ids BLOB NOT NULL,
     logprobs BLOB NOT NULL,
     rivals INTEGER NOT NULL,
     rival_ids BLOB NOT NULL,
     rival_logprobs BLOB NOT NULL,
     piece_bytes BLOB NOT NULL,
-    piece_ends BLOB NOT NULL,
-    PRIMARY KEY (request_id, start)
-) STRICT, WITHOUT ROWID;
+    piece_ends BLOB NOT NULL
+) STRICT;
 CREATE TABLE pieces (                 -- the bytes of every token id that a step or a rival mentions
     experiment_id INTEGER NOT NULL REFERENCES experiments,
     token_id INTEGER NOT NULL,

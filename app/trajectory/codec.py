@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
+from itertools import product
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -36,6 +37,8 @@ VOCABULARY: Mapping[str, type] = {
 """Every type that has a wire form, by the name that stands in its "type" tag."""
 
 _INTEGERS = range(-(2**63), 2**63)  # what SQLite and other languages hold
+
+_AS_IT_IS: frozenset[type] = frozenset((int, str, bool, type(None)))  # what stands for itself in JSON
 
 Decoder = Callable[[Any], Any]
 
@@ -67,7 +70,7 @@ def from_json(obj: object) -> Any:
 
 def to_line(value: object) -> str:
     """A vocabulary value as one line of ASCII JSON, newline included."""
-    return json.dumps(to_json(value), allow_nan=False, separators=(",", ":")) + "\n"
+    return compact(to_json(value)) + "\n"
 
 
 def from_line(line: str | bytes) -> Any:
@@ -93,6 +96,11 @@ def parse(text: str | bytes) -> Any:
         raise _unreadable("no JSON") from error
 
 
+def compact(wire_form: object) -> str:
+    """JSON values as ASCII text without spaces."""
+    return _COMPACT.encode(wire_form)
+
+
 def encode(value: object) -> Any:
     """A value of the vocabulary or a field of one as JSON values, without "type" and "version"."""
     if value is None or isinstance(value, bool | str | int):
@@ -108,8 +116,11 @@ def encode(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
-        return {name: _encode_field(hints[name], getattr(value, name)) for name in hints}
+        return {
+            name: plain(item) if is_free else item if type(item) in _AS_IT_IS else encode(item)
+            for name, is_free in _fields(type(value))
+            for item in (getattr(value, name),)
+        }
     raise TypeError(f"{type(value).__name__} has no wire form")
 
 
@@ -126,16 +137,17 @@ def decode(hint: Any, obj: object) -> Any:
 
 def plain(value: object) -> Any:
     """A copy of free-form JSON values (a plan, a call's arguments): NaN and infinities become their names as text."""
-    return json.loads(json.dumps(value, default=_mapping), parse_constant=str)
-
-
-def _encode_field(hint: Any, value: object) -> Any:
-    return plain(value) if _is_free(hint) else encode(value)
+    return _LENIENT_IN.decode(_LENIENT_OUT.encode(value))
 
 
 @cache
+def _fields(cls: type) -> tuple[tuple[str, bool], ...]:
+    """The fields of a dataclass, and whether they hold JSON values of any kind."""
+    return tuple((name, _is_free(hint)) for name, hint in _hints(cls).items())
+
+
 def _is_free(hint: Any) -> bool:
-    """Whether the field holds JSON values of any kind, e.g. `dict[str, Any] | None`."""
+    """Whether the field is e.g. `dict[str, Any] | None`."""
     return hint is Any or (get_origin(hint) is not np.ndarray and any(map(_is_free, get_args(hint))))
 
 
@@ -173,7 +185,8 @@ def _decoder(hint: Any) -> Decoder:
     if origin is Literal:
         return lambda obj: _one_of(arguments, obj)
     if origin is tuple:
-        return lambda obj: tuple(map(_decoder(arguments[0]), _expect(list, obj)))
+        item = _decoder(arguments[0])
+        return lambda obj: tuple(map(item, _expect(list, obj)))
     if origin in (dict, Mapping):
         return _mapping_in(*arguments)
     if origin is np.ndarray:
@@ -195,22 +208,19 @@ def _mapping_in(key_hint: type, value_hint: Any) -> Decoder:
 
 def _dataclass_in(cls: Any) -> Decoder:
     plans = {name: (_as_it_is(hint), _decoder(hint)) for name, hint in _hints(cls).items()}
-    names, ordered = list(plans), list(plans.values())
+    names = list(plans)
+    # Types of the fields of objects that need no decoding: a file of 100,000 steps has ten thousand of these.
+    scalar = frozenset(product(*(as_it_is for as_it_is, _ in plans.values())))
     check = _check_block if cls is StepBlock else None
 
     def rebuild(obj: Any) -> Any:
         fields = _expect(dict, obj)
-        as_written = list(fields) == names
-        if not as_written and (unknown := fields.keys() - plans.keys()):
+        if list(fields) == names and tuple(map(type, fields.values())) in scalar:
+            if all(item in _INTEGERS for item in fields.values() if type(item) is int):
+                return cls(*fields.values())
+        elif unknown := fields.keys() - plans.keys():
             raise ValueError(f"{cls.__name__} has no field {min(unknown)!r:.60}")
-        values = [  # inline, because a file of 100,000 steps has ten thousand such objects
-            item if (kind := type(item)) in as_it_is and (kind is not int or item in _INTEGERS) else decoder(item)
-            for (as_it_is, decoder), item in zip(
-                ordered if as_written else map(plans.__getitem__, fields), fields.values(), strict=True
-            )
-        ]
-        # TypeError where a field is missing
-        value = cls(*values) if as_written else cls(**dict(zip(fields, values, strict=True)))
+        value = cls(**{name: plans[name][1](item) for name, item in fields.items()})  # TypeError: a field is missing
         if check is not None:
             check(value)
         return value
@@ -221,7 +231,7 @@ def _dataclass_in(cls: Any) -> Decoder:
 def _as_it_is(hint: Any) -> frozenset[type]:
     """Types of JSON values that stand for themselves in a field of this type."""
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return frozenset(choice for choice in choices if choice in (int, str, bool, type(None)))
+    return frozenset(choice for choice in choices if choice in _AS_IT_IS)
 
 
 def _check_block(block: StepBlock) -> None:
@@ -293,7 +303,10 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
+# Made once: json.dumps and json.loads make a new one at every call that asks for anything unusual.
+_COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _STRICT = json.JSONDecoder(parse_constant=_no_constant)
+_LENIENT_OUT, _LENIENT_IN = json.JSONEncoder(default=_mapping), json.JSONDecoder(parse_constant=str)
 
 
 def _name(obj: object) -> str:

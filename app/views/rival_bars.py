@@ -94,7 +94,7 @@ class RivalModel(QAbstractTableModel):
 
 
 class BarDelegate(QStyledItemDelegate):
-    """Draws a probability as a bar on a track that stands for 1."""
+    """Draws a probability as a bar, the step's largest as a full one: a tie is two bars of one length."""
 
     def __init__(self, model: RivalModel, colour: str, parent: QWidget) -> None:
         super().__init__(parent)
@@ -115,7 +115,9 @@ class BarDelegate(QStyledItemDelegate):
         colour = QColor(self.colour)
         colour.setAlphaF(0.9 if row.chosen else 0.55)
         painter.setBrush(colour)
-        painter.drawRoundedRect(QRectF(track.x(), track.y(), max(track.width() * row.probability, 1.5), height), 2, 2)
+        largest = max(other.probability for other in self._model.rows) or 1.0
+        width = max(track.width() * row.probability / largest, 1.5)
+        painter.drawRoundedRect(QRectF(track.x(), track.y(), width, height), 2, 2)
         painter.restore()
 
 

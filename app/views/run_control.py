@@ -67,12 +67,12 @@ class RunControl(QObject):
         """Whether something goes on; True until its last event was taken."""
         return self.run is not None
 
-    def begin(self, run: Running, kind: Kind) -> None:
-        """Watch a run that was just started."""
+    def begin(self, run: Running, kind: Kind, at_most_s: float | None = None) -> None:
+        """Watch a run that was just started; `at_most_s` where it ends at a fork or after that time."""
         assert self.run is None, "one thing at a time"
         self.run, self.kind, self.stopping = run, kind, False
         if kind is not Kind.AGAIN:
-            self.live, self.progress = LiveRun(), RunProgress()
+            self.live, self.progress = LiveRun(), RunProgress(at_most_s)
         self._feed = RunFeed(run, self)
         self._feed.drained.connect(self._take)
         self.state_changed.emit()

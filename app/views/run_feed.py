@@ -38,7 +38,8 @@ class Running(Protocol):
 class RunFeed(QObject):
     """Drains an inbox on a timer, at most `STEPS_PER_TICK` steps a tick, and hands the events on in one list.
 
-    Stops after RunEnded or RunFailed. A run that ends without either has a bug: the feed says so in its place.
+    Stops after RunEnded or RunFailed, which are held back until the run has let go of its file and engine. A run that
+    ends without either has a bug: the feed says so in its place.
     """
 
     drained = Signal(object)
@@ -56,6 +57,9 @@ class RunFeed(QObject):
         inbox, events, steps = self._run.inbox, list[Event](), 0
         while inbox and steps < STEPS_PER_TICK:
             event = inbox.popleft()
+            if alive and isinstance(event, RunEnded | RunFailed):
+                inbox.appendleft(event)
+                break
             events.append(event)
             steps += len(event.steps) if isinstance(event, StepsTaken) else 0
         ended = any(isinstance(event, RunEnded | RunFailed) for event in events)

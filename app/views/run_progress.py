@@ -20,8 +20,12 @@ def time_left(seconds: float | None) -> str:
 
 @dataclass
 class RunProgress:
-    """Counts what the events say. `fraction` is of all trajectories, repeats included; None until known."""
+    """Counts what the events say. `fraction` is of all trajectories, repeats included; None until known.
 
+    A run that ends at the first fork has no estimate, only `at_most_s`.
+    """
+
+    at_most_s: float | None = None
     episodes: int = 0
     repeats: int = 1
     repeat: int = 1
@@ -46,13 +50,18 @@ class RunProgress:
     @property
     def fraction(self) -> float | None:
         """0 to 1."""
-        return self.estimate.done / self.estimate.total if self.estimate and self.estimate.total else None
+        if self.at_most_s is not None or self.estimate is None or not self.estimate.total:
+            return None
+        return self.estimate.done / self.estimate.total
 
     @property
     def text(self) -> str:
         """E.g. "47 of 80 episodes · about 21 min left"."""
         if not self.episodes:
             return ""
+        if self.at_most_s is not None:
+            done = f"{len(self.compared)} without a fork · " if self.compared else ""
+            return f"{done}ends within {self.at_most_s / 60:.0f} min"
         parts = [f"{len(self.compared)} of {self.episodes} episodes"]
         if self.repeat > 1:
             parts.append(f"repeat {self.repeat} of {self.repeats}")

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 LIMIT_S = 0.1
 BEAT_MS = 20
+STACK_DEPTH = 25
 
 
 class StallWatchdog(QObject):
@@ -64,6 +65,7 @@ class StallWatchdog(QObject):
             seen = beat_at
             frame = sys._current_frames().get(self._watched)
             if frame is not None:
-                stack = "".join(traceback.format_stack(frame))
+                calls = [call for call in traceback.extract_stack(frame) if "<frozen" not in call.filename]
+                stack = "".join(traceback.format_list(calls[-STACK_DEPTH:]))
                 self.stacks = [*self.stacks[-49:], stack]
                 log.warning("the window is standing still in:\n%s", stack)

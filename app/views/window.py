@@ -79,10 +79,13 @@ class MainWindow(QMainWindow):
             column.addWidget(widget)
         column.setStretchFactor(self.stack, 1)
         self.setCentralWidget(whole)
-        self._file_words, self._environment_words = QLabel(), QLabel()
-        for label in (self._file_words, self._environment_words):
+        self._file_words, self.said_words, self._environment_words = QLabel(), QLabel(), QLabel()
+        for label in (self._file_words, self.said_words, self._environment_words):
             label.setTextFormat(Qt.TextFormat.PlainText)
+        self._hush = QTimer(self, singleShot=True, interval=SAID_MS)
+        self._hush.timeout.connect(self.said_words.clear)
         self.statusBar().addWidget(self._file_words)
+        self.statusBar().addWidget(self.said_words)
         self.statusBar().addPermanentWidget(self._environment_words)
         self.statusBar().setSizeGripEnabled(False)
         page = self.start_page
@@ -101,6 +104,7 @@ class MainWindow(QMainWindow):
 
             bench = Workbench(self.theme, self.control)
             bench.experiment_changed.connect(self._show_file)
+            bench.pair_changed.connect(self._show_state)
             bench.follow_changed.connect(self.actions_by_name["follow"].setChecked)
             bench.view.run_again_requested.connect(self.runs.run_again)
             bench.view.set_text_scale(self.settings.text_scale)
@@ -139,20 +143,29 @@ class MainWindow(QMainWindow):
         try:
             session = self.verbs.open_session(path, self.settings.near_tie)
         except AppError as error:
-            self.banner.show_error(error)
+            self._cannot_open(path, error)
             return
         try:
             self.bench().use(session)
         except AppError as error:
             session.close()
-            self.banner.show_error(error)
+            self._cannot_open(path, error)
             return
         self.banner.hide()
-        if path.resolve() != paths.sample_file().resolve():
-            self.settings.remember(path)
-            self.settings_changed.emit()
+        if self._is_sample():
+            said = "RECORDED: this run was made earlier, on another machine."
+            self.banner.say("notice", said, "Nothing is being computed.", "Replay at reading speed", self.runs.replay)
+            return
+        self.settings.remember(path)
+        self.settings_changed.emit()
         if session.notice:
             self.banner.say("notice", "This file is open for reading only.", session.notice)
+
+    def _cannot_open(self, path: Path, error: AppError) -> None:
+        if self._bench is not None and self._bench.session is None:
+            self.stack.setCurrentWidget(self.start_page)
+        name = "" if path.name in error.message else f"{path.name}: "
+        self.banner.say("error", name + error.message, error.hint)
 
     def open_sample(self) -> None:
         """Open the recorded sample."""
@@ -189,7 +202,8 @@ class MainWindow(QMainWindow):
 
     def say(self, sentence: str) -> None:
         """A sentence in the status bar, for a while."""
-        self.statusBar().showMessage(sentence, SAID_MS)
+        self.said_words.setText(sentence)
+        self._hush.start()
 
     def flash(self, sentence: str) -> None:
         """There is no next one: say so, and let the status bar flash."""
@@ -228,7 +242,7 @@ class MainWindow(QMainWindow):
 
     def _is_sample(self) -> bool:
         session = self._bench.session if self._bench is not None else None
-        return session is not None and session.path.name == paths.sample_file().name
+        return session is not None and session.path.resolve() == paths.sample_file().resolve()
 
     def _show_file(self) -> None:
         """Title, status bar and actions for what is open now."""
@@ -248,7 +262,8 @@ class MainWindow(QMainWindow):
         if session is None:
             self._file_words.setText("")
             return
-        access = "read-only" if session.read_only else "every step on disk"
+        recording = self.control.running and self.control.kind is Kind.RUN
+        access = "read-only" if session.read_only and not recording else "every step on disk"
         self._file_words.setText(f"{session.path.name} · {size_text(session.size_bytes())} · {access}")
 
     # Looks.

@@ -10,6 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit
 
 from app.views import help_pages
+from app.views.copy_table import CopyTable
 from app.views.window_runs import DEMO
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def copy(window: MainWindow) -> None:
         QGuiApplication.clipboard().setText(focus.selectedText())
     elif isinstance(focus, QLineEdit):
         focus.copy()
+    elif isinstance(focus, CopyTable) and focus.selected_text():
+        QGuiApplication.clipboard().setText(focus.selected_text())
     elif window.shown_bench is not None:
         window.shown_bench.view.panes.copy_selection("text")
 
@@ -131,7 +134,9 @@ def close_innermost(window: MainWindow) -> None:
             part.shut()
             bench.view.panes.setFocus() if bench is not None else None
             return
-    if window.banner.isVisible():
+    if bench is not None and bench.table.filter.hasFocus() and bench.table.filter.text():
+        bench.table.filter.clear()
+    elif window.banner.isVisible():
         window.banner.hide()
     elif bench is not None:
         bench.view.panes.setFocus()

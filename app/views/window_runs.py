@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.errors import AppError
-from app.session import RunRequest
+from app.session import DEMO_SECONDS, RunRequest
 from app.settings import Settings
 from app.trajectory.events import PassFinished, RunEnded, RunFailed, RunStarted
 from app.views.banner import Banner
@@ -66,7 +66,7 @@ class WindowRuns(QObject):
             self._banner.show_error(error)
             return
         bench = self._bench()
-        self._control.begin(run, Kind.RUN)
+        self._control.begin(run, Kind.RUN, DEMO_SECONDS if request.until_fork else None)
         bench.run_began("Loading the engine…")
 
     def resume(self) -> None:
@@ -146,7 +146,11 @@ class WindowRuns(QObject):
         self._banner.say("error", event.message, event.hint)
 
     def _refresh(self, event: RunEnded | None) -> None:
+        bench = self._bench()
         try:
-            self._bench().run_ended(event)
+            if bench.session is not None and event is not None and event.reason not in ("again", "replayed"):
+                bench.session.close()  # the file is not being written any more: open it as it is now
+                bench.session = self._verbs.open_session(bench.session.path, self._settings.near_tie)
+            bench.run_ended(event)
         except AppError as error:
             self._banner.show_error(error)

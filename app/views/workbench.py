@@ -23,6 +23,7 @@ class Workbench(QSplitter):
     """Owns the open session (`close` closes it). Follows a run to its newest pair until a person picks another."""
 
     experiment_changed = Signal()
+    pair_changed = Signal()
     follow_changed = Signal(bool)
 
     def __init__(self, theme: Theme, control: RunControl, parent: QWidget | None = None) -> None:
@@ -74,6 +75,7 @@ class Workbench(QSplitter):
         self.table.set_rows([])
         self.view.show_nothing(headline, detail)
         self.experiment_changed.emit()
+        self.pair_changed.emit()
 
     def show_experiment(self, experiment_id: int) -> None:
         """Show another experiment of the same file."""
@@ -111,6 +113,10 @@ class Workbench(QSplitter):
 
     def show_pair(self, key: PairKey) -> None:
         """Show a pair as it stands: live where it is being run, from the file else."""
+        self._show_pair(key)
+        self.pair_changed.emit()
+
+    def _show_pair(self, key: PairKey) -> None:
         self.shown = key
         self.table.select(key[0])
         live = self._control.live.pair(key) if self._control.running else None

@@ -54,7 +54,7 @@ class ChatTemplate:
             raise WorkloadError(f"The chat template is longer than {MAX_SOURCE:,} characters.", _HINT)
         try:
             self._tree = sandbox.environment().parse(self.source)
-            self._template = sandbox.environment().from_string(self.source)
+            self._template = sandbox.environment().from_string(self.source) if self.harmless else None
         except TemplateSyntaxError as error:
             raise WorkloadError(
                 f"The chat template has a mistake in line {error.lineno}: {error.message}", _HINT
@@ -98,7 +98,7 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
             "tools": [{"type": "function", "function": tool} for tool in tools] if tools else None,
         }
-        if not self.harmless:
+        if self._template is None:
             return self._render_in_child(variables)
         try:
             return sandbox.render(self._template, variables)

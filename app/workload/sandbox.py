@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 MAX_OUTPUT: Final = 4_000_000
 """Longest rendering in characters: a million tokens, more than any context here."""
 
-MAX_MEMORY: Final = 1 << 30
+MAX_MEMORY: Final = 1 << 28
 """Address space in bytes that the child process may take on top of what it has, where the system can limit it."""
 
 FIXED_DATE: Final = "26 Jul 2024"
@@ -32,7 +32,6 @@ def environment() -> ImmutableSandboxedEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
-        optimized=False,  # else `10**10**10` is worked out while the template compiles
         cache_size=0,
     )
     made.filters["tojson"] = _tojson
@@ -71,7 +70,7 @@ def reason(error: BaseException) -> str:
 def serve(pipe: Connection, source: str) -> None:
     """The child process: render what comes through the pipe, until the pipe closes."""
     _limit_memory()
-    template = environment().from_string(source)
+    template: Template | None = None
     pipe.send(("ready", ""))
     while True:
         try:
@@ -79,6 +78,7 @@ def serve(pipe: Connection, source: str) -> None:
         except (EOFError, KeyboardInterrupt):
             return
         try:
+            template = template or environment().from_string(source)  # compiling works out constants: inside the fence
             answer = ("text", render(template, variables))
         except Exception as error:  # a template is a stranger's program: whatever it raises is its own failure
             answer = ("refused", reason(error))

@@ -14,7 +14,7 @@ from app.errors import ModelFileError, StoreError
 from app.session import RunHandle, RunRequest, Session
 from app.trajectory.compare import compare, shared_drift
 from app.trajectory.episode import Episode
-from app.trajectory.events import Event
+from app.trajectory.events import Event, RunEnded, RunFailed
 from app.trajectory.pair import Pair, PairRow, Repeats
 from app.trajectory.trajectory import ExperimentInfo, Status, Trajectory
 from app.views.verbs import Verbs
@@ -111,12 +111,16 @@ class FakeSession:
 
 @dataclass
 class FakeRun:
-    """A run whose events a test puts into the inbox."""
+    """A run whose events a test puts into the inbox; it is over with its last event, or when a test says so."""
 
     path: Path
     inbox: deque[Event] = field(default_factory=deque)
-    is_running: bool = True
+    died: bool = False
     stops: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        return not self.died and not (self.inbox and isinstance(self.inbox[-1], RunEnded | RunFailed))
 
     def stop(self) -> None:
         self.stops += 1
@@ -166,10 +170,15 @@ class FakeProduct:
 
     @staticmethod
     def choose(request: RunRequest) -> Sequence[Episode]:
-        low, _, high = request.episodes.partition("-")
-        if not low.isdecimal():
-            raise StoreError(f"There is no episode {request.episodes}.", "Write 0-7 or calendar-02.")
-        numbers = range(int(low), int(high or low) + 1)
+        numbers: list[int] = []
+        for part in request.episodes.split(","):
+            low, _, high = part.partition("-")
+            if low in FAMILIES and high.isdecimal():
+                numbers.append(int(high))
+            elif low.isdecimal():
+                numbers += range(int(low), int(high or low) + 1)
+            else:
+                raise StoreError(f"There is no episode {part}.", "Write 0-7 or calendar-02.")
         return [
             Episode(f"{FAMILIES[n % 8]}-{n:02d}", FAMILIES[n % 8], (), ("Do it.", "Do it again.", "And tell me."))
             for n in numbers

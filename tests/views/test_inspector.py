@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text_and_signs_that_act_are_shown_and_not_obeyed(qtbo
     assert "E2 80" in bars.model().index(0, PIECE).data(Qt.ItemDataRole.ToolTipRole)
 
 
-def test_the_bar_is_as_long_as_the_probability(qtbot: QtBot) -> None:
+def test_bars_are_as_long_as_the_probabilities_against_the_largest(qtbot: QtBot) -> None:
     bars = RivalBars("Rivals", LIGHT, LIGHT.cached)
     qtbot.addWidget(bars)
     bars.resize(300, 60)
@@ -96,8 +96,8 @@ def test_the_bar_is_as_long_as_the_probability(qtbot: QtBot) -> None:
         start = bars.columnViewportPosition(BAR)
         line = [image.pixelColor(x, y).name() for x in range(start, start + bars.columnWidth(BAR))]
         widths.append(sum(colour not in (background, LIGHT.block) for colour in line) / (len(line) - 8))
-    assert widths[0] == pytest.approx(0.5, abs=0.05)
-    assert widths[1] == pytest.approx(0.1, abs=0.05)
+    assert widths[0] == pytest.approx(1.0, abs=0.05)
+    assert widths[1] == pytest.approx(0.2, abs=0.05)
 
 
 def test_selected_rivals_are_copied(qtbot: QtBot) -> None:

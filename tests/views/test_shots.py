@@ -2,15 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PySide6.QtGui import QImage
-from pytestqt.qtbot import QtBot
 
 from app.settings import Settings
 from app.views.shots import SIZES, render_shots
 from tests.views.fakes import FakeProduct, made_up_pairs
 
 
-def test_every_state_is_rendered_in_both_sizes_and_themes(qtbot: QtBot, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("qapp")
+def test_every_state_is_rendered_in_both_sizes_and_themes(tmp_path: Path) -> None:
     product = FakeProduct(made_up_pairs(5))
     pictures = list(render_shots(product.verbs(), Settings(), Path("calendar.forkpoint"), tmp_path))
     assert len(pictures) == len({picture.name for picture in pictures}) == 5 * len(SIZES) * 2

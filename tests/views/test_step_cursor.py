@@ -9,7 +9,7 @@ from tests.builders import forked_pair_of_trajectories, request, step, trajector
 
 
 def test_the_cursor_walks_across_requests_and_stops_at_both_ends() -> None:
-    sides = forked_pair_of_trajectories(requests=3, steps_each=10)
+    sides = forked_pair_of_trajectories(requests=3, steps_each=10, fork_step=5)
     assert neighbour(sides, (0, 9), 1) == (1, 0)
     assert neighbour(sides, (1, 0), -1) == (0, 9)
     assert neighbour(sides, (2, 9), 1) == (2, 9)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QCloseEvent, QDropEvent, QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
+from app import paths
 from app.settings import Settings
 from app.trajectory.events import (
     Again,
@@ -37,22 +39,16 @@ MakeWindow = Callable[..., tuple[MainWindow, FakeProduct]]
 
 
 @pytest.fixture
-def make_window(qtbot: QtBot) -> Iterator[MakeWindow]:
-    windows: list[MainWindow] = []
-
+def make_window(qtbot: QtBot) -> MakeWindow:
     def make(events: list[Event] | None = None) -> tuple[MainWindow, FakeProduct]:
         product = FakeProduct(PAIRS, events or ())
         window = MainWindow(product.verbs(), Settings(), LIGHT)
-        windows.append(window)
-        qtbot.addWidget(window)
+        qtbot.addWidget(window, before_close_func=lambda widget: widget.control.close())
         window.resize(1280, 800)
         window.show()
         return window, product
 
-    yield make
-    for window in windows:
-        window.control.close()
-        window.close()
+    return make
 
 
 def bench_of(window: MainWindow) -> Workbench:
@@ -164,10 +160,10 @@ def test_next_forked_pair_opens_on_its_fork_and_never_wraps(make_window: MakeWin
     forked = [name for name, pair in PAIRS.items() if pair.comparison.fork]
     assert list(dict.fromkeys(seen)) == forked
     assert seen[-1] == forked[-1]
-    assert window.statusBar().currentMessage() == "This is the last forked pair."
+    assert window.said_words.text() == "This is the last forked pair."
     trigger(window, "first_forked")
     trigger(window, "previous_forked")
-    assert window.statusBar().currentMessage() == "This is the first forked pair."
+    assert window.said_words.text() == "This is the first forked pair."
 
 
 def test_one_cursor_links_panes_plot_and_inspector(make_window: MakeWindow) -> None:
@@ -193,31 +189,31 @@ def test_near_ties_are_walked_and_the_end_is_said(make_window: MakeWindow) -> No
     window.open_file(FILE)
     for _ in range(30):
         trigger(window, "previous_near_tie")
-    assert window.statusBar().currentMessage() == "There is no near tie before this step."
+    assert window.said_words.text() == "There is no near tie before this step."
 
 
-def test_go_to_takes_a_place_as_a_person_counts(make_window: MakeWindow, qtbot: QtBot) -> None:
+def test_go_to_takes_a_place_as_a_person_counts(make_window: MakeWindow) -> None:
     window, _ = make_window()
     window.open_file(FILE)
     bar = view_of(window).go_to_bar
     trigger(window, "go_to")
-    qtbot.keyClicks(bar.field, "9:1")
-    qtbot.keyClick(bar.field, Qt.Key.Key_Return)
+    QTest.keyClicks(bar.field, "9:1")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
     assert "no request 9" in bar.said.text()
     bar.field.clear()
-    qtbot.keyClicks(bar.field, "2:5")
-    qtbot.keyClick(bar.field, Qt.Key.Key_Return)
+    QTest.keyClicks(bar.field, "2:5")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
     assert view_of(window).place == (1, 4)
     assert not bar.isVisible()
 
 
-def test_find_says_when_there_is_nothing(make_window: MakeWindow, qtbot: QtBot) -> None:
+def test_find_says_when_there_is_nothing(make_window: MakeWindow) -> None:
     window, _ = make_window()
     window.open_file(FILE)
     bar = view_of(window).find_bar
     trigger(window, "find")
-    qtbot.keyClicks(bar.field, "no such text")
-    qtbot.keyClick(bar.field, Qt.Key.Key_Return)
+    QTest.keyClicks(bar.field, "no such text")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
     assert bar.said.text() == "not found"
     bar.field.setText("Tuesday")
     trigger(window, "find_next")
@@ -249,7 +245,7 @@ def test_a_run_shows_loading_then_prefill_then_tokens(make_window: MakeWindow, q
     product.runs[0].inbox.extend(begun(pair))
     qtbot.waitUntil(lambda: "Running units-01 on the cached path" in view_of(window).verdict.text())
     assert bench_of(window).following
-    assert window.run_bar.words.text() == "0 of 7 episodes"
+    assert window.run_bar.words.text() == "ends within 3 min"
     header = view_of(window).panes.headers[RunPath.CACHED]
     assert any("prefill 10 of 40" in label.text() for label in header.findChildren(QLabel)), "no prefill progress"
     product.runs[0].inbox.extend(event for _, event in list(replay_events(pair, side_by_side=False))[2:60])
@@ -303,7 +299,7 @@ def test_a_failing_run_keeps_the_window_and_what_was_recorded(make_window: MakeW
 def test_a_run_that_dies_without_a_word_is_said_to_have(make_window: MakeWindow, qtbot: QtBot) -> None:
     window, product = make_window(begun(first_forked()))
     trigger(window, "demo")
-    product.runs[0].is_running = False
+    product.runs[0].died = True
     qtbot.waitUntil(lambda: not window.control.running)
     assert "without saying how" in window.banner.sentence.text()
 
@@ -318,7 +314,7 @@ def test_stop_says_stopping_at_once_and_asks_once(make_window: MakeWindow, qtbot
     assert product.runs[0].stops == 1
     product.runs[0].inbox.append(RunEnded(1, "stopped"))
     qtbot.waitUntil(lambda: not window.control.running)
-    assert "Stopped" in window.statusBar().currentMessage()
+    assert "Stopped" in window.said_words.text()
 
 
 def test_a_run_is_followed_until_a_person_picks_another_pair(make_window: MakeWindow, qtbot: QtBot) -> None:
@@ -346,8 +342,13 @@ def test_closing_while_a_run_goes_on_asks(
     window, product = make_window(begun(first_forked()))
     trigger(window, "demo")
     button = QMessageBox.StandardButton.Close if agrees else QMessageBox.StandardButton.Cancel
-    asked = []
-    monkeypatch.setattr(QMessageBox, "question", lambda *args: asked.append(args[2]) or button)
+    asked: list[str] = []
+
+    def answer(*args: object) -> QMessageBox.StandardButton:
+        asked.append(str(args[2]))
+        return button
+
+    monkeypatch.setattr(QMessageBox, "question", answer)
     event = QCloseEvent()
     window.closeEvent(event)
     assert "What was recorded stays" in asked[0]
@@ -404,3 +405,46 @@ def test_the_verdict_is_copied_with_its_rule(make_window: MakeWindow) -> None:
     assert pair is not None
     assert pair.verdict.headline in copied
     assert pair.verdict.rule in copied
+
+
+def test_the_sample_is_marked_recorded_and_offers_its_replay(
+    make_window: MakeWindow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "sample_file", lambda: tmp_path / "demo.forkpoint")
+    window, _ = make_window()
+    trigger(window, "open_sample")
+    assert window.run_bar.recorded.isVisible()
+    assert window.banner.sentence.text().endswith("RECORDED: this run was made earlier, on another machine.")
+    assert window.settings.recent == []
+    window.banner.offer.click()
+    assert window.control.running
+    assert not window.banner.isVisible()
+
+
+def test_copy_takes_what_is_selected_where_the_keyboard_is(make_window: MakeWindow, qtbot: QtBot) -> None:
+    window, _ = make_window()
+    window.open_file(FILE)
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    bench = bench_of(window)
+    bench.table.filter.setText("forked")
+    bench.table.filter.setFocus()
+    bench.table.filter.selectAll()
+    trigger(window, "copy")
+    assert QGuiApplication.clipboard().text() == "forked"
+    trigger(window, "close_innermost")
+    assert bench.table.filter.text() == ""
+    bench.view.panes.setFocus()
+    trigger(window, "copy")
+    pair = bench.view.pair
+    assert pair is not None
+    assert QGuiApplication.clipboard().text() == " Tuesday"
+
+
+def test_another_near_tie_threshold_judges_the_open_pair_anew(make_window: MakeWindow) -> None:
+    window, product = make_window()
+    window.open_file(FILE)
+    window.settings.near_tie = 0.02
+    window.show_settings(LIGHT)
+    assert product.sessions[0].near_tie == 0.02
+    assert bench_of(window).shown == ("units-01", 1)

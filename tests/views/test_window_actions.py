@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QTextBrowser
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit, QTextBrowser, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import paths
@@ -46,10 +48,32 @@ def test_the_designed_keys_are_there(window: MainWindow, name: str) -> None:
     assert set(DESIGNED[name]) <= keys
 
 
+@pytest.mark.parametrize("where", ["panes", "plot", "inspector", "table"])
+def test_every_key_reaches_its_action_wherever_the_keyboard_is(window: MainWindow, qtbot: QtBot, where: str) -> None:
+    window.open_file(Path("calendar.forkpoint"))
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    bench = window.bench()
+    place: QWidget = bench.table.view if where == "table" else getattr(bench.view, where)
+    place.setFocus()
+    reached: list[str] = []
+    for name, action in window.actions_by_name.items():
+        action.triggered.disconnect()
+        action.triggered.connect(lambda _checked=False, name=name: reached.append(name))
+        action.setEnabled(True)
+    for entry in ENTRIES:
+        for key in entry.keys:
+            reached.clear()
+            QTest.keySequence(QApplication.focusWidget() or place, QKeySequence(key))
+            assert reached == [entry.name], f"{key} with the keyboard in the {where}"
+
+
 def test_every_action_is_in_a_menu(window: MainWindow) -> None:
-    menus = {action.text().replace("&", ""): action.menu() for action in window.menuBar().actions()}
-    assert tuple(menus) == MENUS
-    in_menus = {action.objectName() for menu in menus.values() for action in menu.actions()}
+    bar = window.menuBar().actions()
+    assert tuple(action.text().replace("&", "") for action in bar) == MENUS
+    menus = [menu for action in bar if isinstance(menu := action.menu(), QMenu)]
+    in_menus = {action.objectName() for menu in menus for action in menu.actions()}
     assert in_menus >= {entry.name for entry in ENTRIES}
 
 
@@ -76,7 +100,7 @@ def test_the_shortcuts_page_lists_every_key(window: MainWindow, qtbot: QtBot) ->
 
 
 @pytest.mark.parametrize("name", ["reading", "glossary", "study"])
-def test_a_help_page_opens(window: MainWindow, qtbot: QtBot, name: str) -> None:
+def test_a_help_page_opens(window: MainWindow, name: str) -> None:
     window.actions_by_name[name].trigger()
     pages = window.findChildren(QTextBrowser)
     assert len(pages) == 1
@@ -94,8 +118,5 @@ def test_about_shows_the_model_s_licence(window: MainWindow) -> None:
     assert any("Apache License" in text for text in texts_of(page))
 
 
-def texts_of(page: object) -> list[str]:
-    from PySide6.QtWidgets import QDialog, QPlainTextEdit
-
-    assert isinstance(page, QDialog)
+def texts_of(page: QDialog) -> list[str]:
     return [edit.toPlainText() for edit in page.findChildren(QPlainTextEdit)]

@@ -8,7 +8,7 @@ from app.workload.protocol import tool
 from app.workload.world import Deal, Draft, Family, ToolFailure, World, call, turn
 
 ITEMS = ("bolts", "lamps", "ropes", "gloves", "filters", "batteries", "hinges", "valves")
-PLACES = ("shelf A", "shelf B", "shelf C", "cellar", "yard")
+PLACES = ("shelf A", "shelf B", "shelf C", "cellar", "attic", "yard")
 
 
 class Stock(World):
@@ -80,7 +80,7 @@ class Stock(World):
 
 def _room(deal: Deal) -> tuple[dict[str, Any], list[str], list[str]]:
     """A state with four items, the first at the first place and scarce; the items' names; the places."""
-    items, places = deal.some(ITEMS, 4), deal.some(PLACES, 4)
+    items, places = deal.some(ITEMS, 4), deal.some(PLACES[:5], 4)
     rows = [
         {"count": deal.number(40, 400) if n else deal.number(3, 9), "place": places[n % 3], "price": deal.number(2, 60)}
         for n in range(4)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -169,6 +170,26 @@ def test_damage_in_the_middle_is_a_sentence(file: FilePath) -> None:
     file.write_bytes(data)
     with pytest.raises(StoreError, match="cut short"), reading(file) as reader:
         reader.trajectory(1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_bytes_are_damaged_reading_ends_in_a_value_or_a_sentence(file: FilePath, seed: int) -> None:
+    rng = random.Random(seed)
+    data = bytearray(file.read_bytes())
+    for _ in range(rng.choice([1, 10, 300])):
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    file.write_bytes(data)
+    try:
+        with reading(file) as reader:
+            for experiment in reader.experiments():
+                reader.pieces(experiment.id)
+                for info in reader.passes(experiment.id):
+                    reader.snapshot(info.id)
+                    for trajectory_id in reader.trajectory_ids(info.id).values():
+                        reader.trajectory(trajectory_id)
+            reader.size()
+    except StoreError as error:
+        assert error.message
 
 
 def test_a_missing_file_and_a_folder_are_sentences(tmp_path: FilePath) -> None:
