@@ -27,6 +27,8 @@ from app.views.window_runs import DEMO
 
 log = logging.getLogger(__name__)
 
+PRELOAD_AFTER_MS = 100
+
 
 class Application(QApplication):
     """On macOS a file to open is handed over by an event."""
@@ -56,6 +58,8 @@ class Desktop(QObject):
         self._preload = threading.Thread(
             target=importlib.import_module, args=("app.views.workbench",), name="preload", daemon=True
         )
+        self._preload_due = QTimer(self, singleShot=True, interval=PRELOAD_AFTER_MS)
+        self._preload_due.timeout.connect(self._preload.start)
         apply_theme(application, self.theme, settings.text_scale)
         application.setWindowIcon(QIcon(str(paths.resources_dir() / "icon.svg")))
         application.styleHints().colorSchemeChanged.connect(self.apply_settings)
@@ -76,8 +80,8 @@ class Desktop(QObject):
             self.settings.notice = ""
         if file is not None:
             window.open_file(file)
-        elif not self._preload.ident:
-            QTimer.singleShot(0, self._preload.start)
+        elif not self._preload_due.isActive() and not self._preload.ident:
+            self._preload_due.start()
         return window
 
     def apply_settings(self) -> None:
@@ -90,7 +94,6 @@ class Desktop(QObject):
     def say_bug(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """An unexpected error in a slot: the window lives on, the log has the trace, the banner says so."""
         log.error("unexpected error", exc_info=(kind, error, trace))
-        sys.__excepthook__(kind, error, trace)
         for window in self.windows[-1:]:
             hint = f"This is a bug in Forkpoint. What was recorded stays. The log has the details: {paths.log_file()}"
             window.banner.say("error", f"Something went wrong: {kind.__name__}: {error}", hint)
@@ -101,6 +104,7 @@ class Desktop(QObject):
             window.control.close()
             if window.shown_bench is not None:
                 window.shown_bench.close_session()
+        self._preload_due.stop()
         if self._preload.ident:
             self._preload.join()
         self.watchdog.close()
@@ -142,13 +146,13 @@ def main(files: list[Path], *, demo: bool = False) -> int:
     application = make_application()
     desktop = Desktop(application, Verbs(), Settings.load())
     sys.excepthook = desktop.say_bug
-    signal.signal(signal.SIGINT, lambda _signal, _frame: application.quit())
+    signal.signal(signal.SIGINT, lambda _signal, _frame: application.exit(128 + signal.SIGINT))
     for file in files:
         desktop.open_window(file)
     if not files:
         desktop.open_window()
     if demo:
-        QTimer.singleShot(0, desktop, lambda: desktop.windows[0].runs.start(DEMO))
+        desktop.windows[0].runs.start(DEMO)
     try:
         return application.exec()
     finally:

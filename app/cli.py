@@ -19,6 +19,7 @@ from click_default_group import DefaultGroup
 
 from app import __version__, logs, session
 from app.errors import AppError
+from app.experiment.summary_report import summary_lines, summary_report
 from app.session import KV_TYPES, EmbeddedSettings, RunHandle, RunRequest, Sampling, Session, resume_run, start_run
 from app.trajectory.events import (
     EngineLoading,
@@ -286,6 +287,21 @@ def show(file: Path, episode: str, experiment: int | None, repeat: int, as_csv: 
         writer.writerows(step_rows(pair))
     else:
         for line in token_lines(pair):
+            click.echo(line)
+
+
+@cli.command()
+@click.argument("file", type=EXISTING)
+@click.option("--experiment", type=int, help="The newest where absent.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def summary(file: Path, experiment: int | None, as_json: bool) -> None:
+    """Count an experiment's forks, with intervals; invalid and unfinished pairs are left out."""
+    with explained(), opened(file) as source:
+        found = source.summary(source.experiment(experiment).id)
+    if as_json:
+        click.echo(json.dumps(summary_report(found)))
+    else:
+        for line in summary_lines(found):
             click.echo(line)
 
 

@@ -20,6 +20,7 @@ from app.experiment.again import run_again as answer_both_again
 from app.experiment.pairs import PairReader
 from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, from_plan
 from app.experiment.runner import Runner
+from app.experiment.statistics import Summary, summarise
 from app.settings import Settings
 from app.store.lock import why_read_only
 from app.store.reader import Reader
@@ -101,6 +102,12 @@ class Session:
                 "`forkpoint list FILE` shows what it holds.",
             )
         return pair
+
+    def summary(self, experiment_id: int) -> Summary:
+        """What the experiment's pairs say together; invalid and unfinished ones are left out."""
+        pairs = self._pairs(experiment_id)
+        planned = self.experiment(experiment_id).plan["episode_ids"]
+        return summarise(pair for pair in map(pairs.pair, planned) if pair is not None)
 
     def passes(self, experiment_id: int) -> list[PassInfo]:
         """The passes of an experiment, newest first of each path and repeat."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from app.diagnosis.noise import LEAST_STEPS
 from app.trajectory.pair import Comparison, Fork, ForkKind, ForkSide, NoiseFloor, Repeats
-from app.trajectory.piece_text import SIGNS, SPACE, escape
+from app.trajectory.piece_text import quoted
 from app.trajectory.trajectory import Trajectory
-
-LONGEST_QUOTE = 32
-"""Characters of one token that a sentence shows."""
-
-_LOOSE_SPACE = re.compile(r" (?=\s|\Z)|(?<=\s) ")
 
 
 def nats(value: float) -> str:
@@ -20,20 +13,6 @@ def nats(value: float) -> str:
     if value >= 1000:
         return "over 1000"
     return f"{value:.2f}" if value == 0 or value >= 0.01 else f"{value:.1g}"
-
-
-def quoted(piece: bytes) -> str:
-    r"""A token's bytes in quotes, e.g. ' 14'.
-
-    A space before or between words stays one; other spaces, line ends and tabs get a sign (· ⏎ ⇥). Bytes that are no
-    UTF-8 and characters that are invisible or act on the line (control, bidirectional) are written out (\xE2, \u202E).
-    """
-    text = piece.decode("utf-8", errors="surrogateescape")
-    spaced = _LOOSE_SPACE.sub(SPACE, text[:LONGEST_QUOTE])
-    shown = "".join(
-        character if character == " " else SIGNS.get(character) or escape(character) for character in spaced
-    )
-    return f"'{shown}…'" if len(text) > LONGEST_QUOTE else f"'{shown}'"
 
 
 def headline(code: str, comparison: Comparison, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:

@@ -6,6 +6,7 @@ written out as escapes; spaces and line ends inside tokens get a sign.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -13,6 +14,11 @@ SPACE, NEWLINE, TAB, EMPTY = "·", "⏎", "⇥", "∅"
 SIGNS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
 LONGEST = 48
 """Characters of one token that are shown; the rest is counted."""
+
+LONGEST_QUOTE = 32
+"""Characters of one token that a sentence shows."""
+
+_LOOSE_SPACE = re.compile(r" (?=\s|\Z)|(?<=\s) ")
 
 # Cc, Cf (bidirectional marks, zero width), Cs, Co, Cn; line and paragraph separators; spaces that look like ' '.
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -55,8 +61,17 @@ def inert(text: str) -> str:
 
 
 def quoted(piece: bytes) -> str:
-    """A token as it is named in a sentence, e.g. ‘·14’."""
-    return f"‘{visible(piece)}’"
+    r"""A token as a sentence names it, e.g. ‘ 14’.
+
+    A space before or between words stays one; other spaces, line ends and tabs get a sign (· ⏎ ⇥). Bytes that are no
+    UTF-8 and characters that are invisible or act on the line (control, bidirectional) are written out (\xE2, \u202E).
+    """
+    text = piece.decode("utf-8", errors="surrogateescape")
+    spaced = _LOOSE_SPACE.sub(SPACE, text[:LONGEST_QUOTE])
+    shown = "".join(
+        character if character == " " else SIGNS.get(character) or escape(character) for character in spaced
+    )
+    return f"‘{shown}…’" if len(text) > LONGEST_QUOTE else f"‘{shown}’"
 
 
 def hex_bytes(piece: bytes) -> str:

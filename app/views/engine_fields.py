@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QFormLayout, QHBoxLayout, QSpinBox, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QSpinBox,
+    QWidget,
+)
 
 from app.session import KV_TYPES, EmbeddedSettings, Sampling
 
@@ -42,12 +53,15 @@ class EngineFields(QWidget):
         self.swa_full.setChecked(settings.swa_full)
         self.swa_full.setToolTip("Keep the whole KV history of sliding-window models (llama-server's default is off).")
         left, right = QFormLayout(), QFormLayout()
+        for form in (left, right):
+            form.setVerticalSpacing(8)
         for name, box in (("n_ctx", self.n_ctx), ("n_batch", self.n_batch), ("n_ubatch", self.n_ubatch)):
             left.addRow(name, box)
         left.addRow("", self.flash_attention)
         for name, box in (("threads", self.threads), ("GPU layers", self.gpu_layers)):
             right.addRow(name, box)
         kv = QHBoxLayout()
+        kv.setSpacing(8)
         kv.addWidget(self.type_k)
         kv.addWidget(self.type_v)
         right.addRow("KV types (K, V)", kv)
@@ -55,6 +69,7 @@ class EngineFields(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(24)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         row.addLayout(left, 1)
         row.addLayout(right, 1)
 
@@ -106,12 +121,14 @@ class SamplingFields(QWidget):
         self.top_p = fraction(sampling.top_p, 1.0, "Top-p")
         self.seed = number(sampling.seed, 0, 2**31 - 1, "Seed")
         self._chain = QWidget()
-        form = QFormLayout(self._chain)
-        form.setContentsMargins(0, 0, 0, 0)
-        for name, box in (
-            ("temperature", self.temperature), ("top-k", self.top_k), ("top-p", self.top_p), ("seed", self.seed),
-        ):  # fmt: skip
-            form.addRow(name, box)
+        grid = QGridLayout(self._chain)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setColumnStretch(4, 1)
+        for place, (name, box) in enumerate(
+            (("temperature", self.temperature), ("top-k", self.top_k), ("top-p", self.top_p), ("seed", self.seed))
+        ):
+            grid.addWidget(QLabel(name), place // 2, 2 * (place % 2))
+            grid.addWidget(box, place // 2, 2 * (place % 2) + 1)
         whole = QFormLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.addRow(self.kind)

@@ -27,14 +27,13 @@ LIBRARIES = (
 
 def show_shortcuts(parent: QWidget) -> QDialog:
     """All keys, from the same table that makes the menus."""
-    lines = ["# Keyboard shortcuts", ""]
+    lines = ["# Keyboard shortcuts", "", "| menu | action | keys |", "|:---|:---|:---|"]
     for menu in MENUS:
         entries = [entry for entry in ENTRIES if entry.menu == menu and entry.keys]
-        if entries:
-            lines += [f"**{menu}**", "", "| action | keys |", "|:---|:---|"]
-            lines += [f"| {entry.text.replace('&', '')} | {'  or  '.join(keys_of(entry))} |" for entry in entries]
-            lines.append("")
-    lines += ["In the token panes: ↑ ↓ and Page Up / Page Down scroll, Space or Enter folds, Shift selects."]
+        for place, entry in enumerate(entries):
+            keys = " or ".join(keys_of(entry))
+            lines.append(f"| {'' if place else f'**{menu}**'} | {entry.text.replace('&', '')} | {keys} |")
+    lines += ["", "In the token panes: ↑ ↓ and Page Up / Page Down scroll, Space or Enter folds, Shift selects."]
     return _show(parent, "Keyboard shortcuts", _browser("\n".join(lines)))
 
 

@@ -58,6 +58,7 @@ class ModelField(QWidget):
         browse = QPushButton("Choose GGUF…")
         browse.clicked.connect(self._browse)
         self.said = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
+        self.said.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
         row = QHBoxLayout()
         row.addWidget(self.choice, 1)
         row.addWidget(browse)

@@ -97,7 +97,6 @@ class PairView(QWidget):
     def show_live(self, live: LivePair, pieces: Mapping[int, bytes], headline: str, detail: str, new: bool) -> None:
         """Show a pair that grows; `new` where another one was shown before."""
         self.pair = None
-        live.look_for_fork()
         if new:
             self.cursor_is_users = False
             self.inspector.set_again_lines([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -32,6 +33,15 @@ class Running(Protocol):
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the end; False where it did not come in time."""
+        ...
+
+
+class FileRun(Running, Protocol):
+    """A run that records into a file."""
+
+    @property
+    def path(self) -> Path:
+        """The file being written."""
         ...
 
 

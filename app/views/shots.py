@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,9 +17,7 @@ from app.trajectory.events import Estimate, Event, PairCompared, RunStarted
 from app.trajectory.pair import Pair, PairRow
 from app.trajectory.trajectory import ExperimentInfo, Trajectory
 from app.views.replay import replay_events
-from app.views.run_control import Kind
 from app.views.run_dialog import RunDialog
-from app.views.run_feed import RunFeed
 from app.views.style import apply_theme
 from app.views.theme import DARK, LIGHT, Theme
 from app.views.verbs import Verbs
@@ -65,7 +64,7 @@ def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> 
         apply_theme(application, theme, settings.text_scale)
         for width, height in SIZES:
             for name, state in states.items():
-                window = _window(verbs, settings, theme, width, height)
+                window = _window(verbs, replace(settings, recent=[]), theme, width, height)
                 picture = state(window)
                 path = folder / f"{name}-{width}x{height}-{theme.name}.png"
                 picture.save(str(path))
@@ -106,12 +105,10 @@ def _mid_run(window: MainWindow, file: Path) -> QPixmap:
     finally:
         session.close()
     run = CutRun(file, list(_first_part(experiment, rows, at, pair)))
+    window.runs.watch(run)
     bench = window.bench()
-    window.control.begin(run, Kind.RUN)
-    bench.run_began("Loading the engine…")
-    feed = window.control.findChild(RunFeed)
-    while run.inbox and isinstance(feed, RunFeed):
-        feed.drain()
+    while run.inbox:
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
     bench.table.set_rows([*rows[:at], *(as_not_run_yet(row) for row in rows[at:])])
     bench.view.follow_all()
     return grab(window)

@@ -100,6 +100,7 @@ QPushButton:focus, QToolButton:focus {{ border-color: {theme.cached}; }}
 QPushButton:default {{ border-color: {theme.cached}; }}
 QPushButton:disabled, QToolButton:disabled {{ color: {theme.faint}; background: transparent; }}
 QPushButton[primary="true"] {{ background: {theme.cached}; border-color: {theme.cached}; color: {theme.window}; }}
+QPushButton[primary="true"]:disabled {{ background: transparent; border-color: {theme.line}; color: {theme.faint}; }}
 QLineEdit, QPlainTextEdit {{ background: {theme.block}; color: {theme.text};
     border: 1px solid {theme.line}; border-radius: 5px; padding: 3px 7px; }}
 QLineEdit:focus, QPlainTextEdit:focus {{ border-color: {theme.cached}; }}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ STACK_DEPTH = 25
 
 
 class StallWatchdog(QObject):
-    """Made in the GUI thread. A timer beats there, a thread watches the beat.
+    """Made in the GUI thread. A timer beats there, a thread watches the beat from the first one on.
 
     `stalls` counts how often the beat was late by more than `LIMIT_S`, `longest_s` is the longest such time, `stacks`
     holds the GUI thread's stack of each stall that the watching thread could see: code that keeps the interpreter
@@ -31,7 +32,7 @@ class StallWatchdog(QObject):
         self.longest_s = 0.0
         self.stacks: list[str] = []
         self._watched = threading.get_ident()
-        self._beat_at = time.monotonic()
+        self._beat_at = math.inf  # before the event loop runs, nothing stands still
         self._over = threading.Event()
         self._timer = QTimer(self, interval=BEAT_MS, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)

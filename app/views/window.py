@@ -57,6 +57,8 @@ class MainWindow(QMainWindow):
         self.banner = Banner()
         self.runs = WindowRuns(verbs, settings, self.control, self.banner, self.bench, self.open_sample, self)
         self.actions_by_name = window_actions.install(self, deeds_of(self))
+        for name in ("lock_scroll", "show_table", "show_inspector", "show_plot"):
+            self.actions_by_name[name].setChecked(True)
         self.run_bar = RunBar(self.actions_by_name["run"], self.actions_by_name["stop"])
         self.start_page = StartPage()
         self._lay_out()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
 
 from app.views import help_pages
 from app.views.copy_table import CopyTable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from app.views.pair_table import PairTable
     from app.views.pair_view import PairView
     from app.views.window import MainWindow
+    from app.views.workbench import Workbench
 
 Deed = Callable[[], object]
 
@@ -69,6 +70,10 @@ def _deeds_on_a_pair(window: MainWindow) -> dict[str, Deed]:
 
         return call
 
+    def shown(part: Callable[[Workbench], QWidget], name: str) -> None:
+        if window.shown_bench is not None:
+            part(window.shown_bench).setVisible(window.actions_by_name[name].isChecked())
+
     def near_tie(view: PairView, direction: int) -> None:
         if not view.to_near_tie(direction, window.settings.near_tie):
             window.flash("There is no near tie " + ("after" if direction > 0 else "before") + " this step.")
@@ -90,6 +95,9 @@ def _deeds_on_a_pair(window: MainWindow) -> dict[str, Deed]:
         "fold_all": view(lambda v: v.panes.fold_all()),
         "unfold_all": view(lambda v: v.panes.unfold_all()),
         "lock_scroll": view(lambda v: v.panes.set_scroll_locked(window.actions_by_name["lock_scroll"].isChecked())),
+        "show_table": lambda: shown(lambda bench: bench.table, "show_table"),
+        "show_inspector": lambda: shown(lambda bench: bench.view.inspector, "show_inspector"),
+        "show_plot": lambda: shown(lambda bench: bench.view.plot, "show_plot"),
         "swap_sides": view(lambda v: v.panes.swap_sides()),
         "next_forked": table(lambda t: t.next_forked(), "This is the last forked pair."),
         "previous_forked": table(lambda t: t.previous_forked(), "This is the first forked pair."),

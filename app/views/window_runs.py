@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -13,6 +14,7 @@ from app.settings import Settings
 from app.trajectory.events import PassFinished, RunEnded, RunFailed, RunStarted
 from app.views.banner import Banner
 from app.views.run_control import Kind, RunControl
+from app.views.run_feed import FileRun
 from app.views.verbs import Verbs
 
 if TYPE_CHECKING:  # the workbench loads pyqtgraph: only once there is something to show
@@ -50,6 +52,7 @@ class WindowRuns(QObject):
         self._banner = banner
         self._bench = bench
         self._open_sample = open_sample
+        self._file: Path | None = None
         control.experiment_started.connect(self._experiment_started)
         control.pass_finished.connect(self._pass_finished)
         control.ended.connect(self._ended)
@@ -65,8 +68,13 @@ class WindowRuns(QObject):
         except AppError as error:
             self._banner.show_error(error)
             return
+        self.watch(run, DEMO_SECONDS if request.until_fork else None)
+
+    def watch(self, run: FileRun, at_most_s: float | None = None) -> None:
+        """Show a run that has just begun, in place of the file that was open."""
+        self._file = run.path
         bench = self._bench()
-        self._control.begin(run, Kind.RUN, DEMO_SECONDS if request.until_fork else None)
+        self._control.begin(run, Kind.RUN, at_most_s)
         bench.run_began("Loading the engine…")
 
     def resume(self) -> None:
@@ -79,6 +87,7 @@ class WindowRuns(QObject):
         except AppError as error:
             self._banner.show_error(error)
             return
+        self._file = run.path
         self._control.begin(run, Kind.RUN)
         bench.follow(True)
 
@@ -115,12 +124,10 @@ class WindowRuns(QObject):
             run.pause() if paused else run.play()
 
     def _experiment_started(self, event: RunStarted) -> None:
-        run = self._control.run
-        path = getattr(run, "path", None)
-        if path is None:
+        if self._file is None:
             return
         try:
-            self._bench().experiment_started(self._verbs.open_session(path, self._settings.near_tie), event)
+            self._bench().experiment_started(self._verbs.open_session(self._file, self._settings.near_tie), event)
         except AppError as error:
             self._banner.show_error(error)
 

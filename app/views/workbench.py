@@ -215,6 +215,7 @@ class Workbench(QSplitter):
     def _show_live(self, live: LivePair, new: bool) -> None:
         self._shown_live = True
         assert self.shown is not None
+        live.look_for_fork()
         headline, detail = live_words(live, self.shown, self._control.kind)
         self.view.show_live(live, self._control.live.pieces, headline, detail, new)
 

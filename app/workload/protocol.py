@@ -93,8 +93,8 @@ def error_result(call: ToolCall) -> ToolResult:
 
 
 def result(name: str, value: object, *, ok: bool = True) -> ToolResult:
-    """A tool result: `value` as it is where it is text, else as JSON; cut at MAX_RESULT characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A tool result: `value` as JSON, cut at MAX_RESULT characters."""
+    text = json.dumps({"result": value} if isinstance(value, str) else value, ensure_ascii=False)
     return ToolResult(name, text if len(text) <= MAX_RESULT else text[: MAX_RESULT - 3] + "...", ok)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
@@ -69,13 +70,14 @@ def reason(error: BaseException) -> str:
 
 def serve(pipe: Connection, source: str) -> None:
     """The child process: render what comes through the pipe, until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the parent's to handle
     _limit_memory()
     template: Template | None = None
     pipe.send(("ready", ""))
     while True:
         try:
             variables = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         try:
             template = template or environment().from_string(source)  # compiling works out constants: inside the fence

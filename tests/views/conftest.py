@@ -3,5 +3,44 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # Qt is imported after the platform is chosen
+    from pytestqt.qtbot import QtBot
+
+    from app.trajectory.events import Event
+    from app.views.window import MainWindow
+    from tests.views.fakes import FakeProduct
+    from tests.views.made_windows import MakeWindow
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.fixture(scope="session")
+def qapp_cls() -> type:
+    """The product's own application class."""
+    from app.application import Application
+
+    return Application
+
+
+@pytest.fixture
+def make_window(qtbot: QtBot) -> MakeWindow:
+    """Windows on made-up pairs, each with the product that it asks; runs begin with the given events."""
+    from app.settings import Settings
+    from app.views.theme import LIGHT
+    from app.views.window import MainWindow
+    from tests.views.fakes import FakeProduct
+    from tests.views.made_windows import PAIRS
+
+    def make(events: list[Event] | None = None) -> tuple[MainWindow, FakeProduct]:
+        product = FakeProduct(PAIRS, events or ())
+        window = MainWindow(product.verbs(), Settings(), LIGHT)
+        qtbot.addWidget(window, before_close_func=lambda widget: widget.control.close())
+        window.resize(1280, 800)
+        window.show()
+        return window, product
+
+    return make

@@ -72,7 +72,7 @@ def test_a_rewritten_prompt_and_a_prompt_fork_are_remarked_counting_from_1() -> 
     fork = Fork(ForkKind.PROMPT, 2, 17, SIDE, ForkSide(2, b" 15", None, None))
     texts = [remark.text for remark in block_text.remarks_before(trajectory([own], path=Path.RECOMPUTE), own, fork)]
     assert texts[0].endswith("rewritten from token 18 on.")
-    assert texts[1] == "◆ The prompts differ first at token 18: ‘·15’ here, ‘·14’ on the other path."
+    assert texts[1] == "◆ The prompts differ first at token 18: ‘ 15’ here, ‘ 14’ on the other path."
 
 
 def test_only_the_last_request_shows_its_results_and_a_contradiction_of_counts_is_shown() -> None:

@@ -184,12 +184,6 @@ FAMILY = Family(
             [{"title": "chess club", "hour": 10}],
             "On Friday you have chess club at 10.",
         ),
-        (
-            "Cancel the chess club.",
-            call("cancel_event", title="chess club"),
-            "cancelled chess club",
-            "Chess club is cancelled.",
-        ),
     ),
     shapes=(_look_and_move, _book, _next_free, _clear_day),
 )

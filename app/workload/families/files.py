@@ -183,12 +183,6 @@ FAMILY = Family(
             "wrote games/end.txt",
             "I wrote games/end.txt.",
         ),
-        (
-            "Delete music/song.txt.",
-            call("delete_file", path="music/song.txt"),
-            "deleted music/song.txt",
-            "music/song.txt is deleted.",
-        ),
     ),
     shapes=(_tidy, _read_and_write, _archive, _compare_lengths),
 )

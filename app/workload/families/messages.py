@@ -170,7 +170,6 @@ FAMILY = Family(
             {"from": "Jonas", "ids": [7]},
             "Yes, message 7 is from Jonas.",
         ),
-        ("Delete message 7.", call("delete_message", id=7), "deleted message 7", "Message 7 is deleted."),
     ),
     shapes=(_read_and_answer, _from_whom, _new_contact, _clear_inbox),
 )

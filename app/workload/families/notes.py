@@ -175,7 +175,6 @@ FAMILY = Family(
             "tagged Kettle as garden",
             "Kettle is tagged garden.",
         ),
-        ("Delete the note Kettle.", call("delete_note", title="Kettle"), "deleted Kettle", "Kettle is deleted."),
     ),
     shapes=(_search_and_read, _new_note, _tags, _collect),
 )

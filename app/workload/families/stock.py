@@ -174,12 +174,6 @@ FAMILY = Family(
             "The nails are in the yard.",
         ),
         ("What is at yard?", call("list_place", place="yard"), {"nails": 45}, "There are 45 nails in the yard."),
-        (
-            "Remove 5 nails.",
-            call("remove_stock", item="nails", amount=5),
-            "nails: 40",
-            "There are 40 nails left.",
-        ),
     ),
     shapes=(_delivery, _what_is_short, _prices, _swap_places),
 )

@@ -16,27 +16,27 @@ class Tickets(World):
     """State: tickets, id -> {title, priority, owner, status}; next_id."""
 
     tools: ClassVar[tuple[dict[str, Any], ...]] = (
-        tool("show_ticket", "Get title, priority, owner and status of one ticket.", id="integer: number of the ticket"),
+        tool("show_ticket", "Get title, priority, owner and status of a ticket.", id="integer: ticket number"),
         tool(
             "create_ticket",
-            "Open a new ticket without an owner; the answer has its number.",
-            title="string: what is wrong, in a few words",
+            "Open a new ticket without an owner.",
+            title="string: what is wrong",
             priority="string: low, normal, high or urgent",
         ),
         tool(
             "assign_ticket",
-            "Give an open ticket to a person of the desk, who then owns it.",
-            id="integer: number of the ticket",
-            person="string: first name of the new owner",
+            "Give an open ticket to a person.",
+            id="integer: ticket number",
+            person="string: first name",
         ),
         tool(
             "set_priority",
-            "Change how soon an open ticket has to be worked on.",
-            id="integer: number of the ticket",
+            "Change the priority of an open ticket.",
+            id="integer: ticket number",
             priority="string: low, normal, high or urgent",
         ),
-        tool("close_ticket", "Close an open ticket for good.", id="integer: number of the ticket"),
-        tool("list_tickets", "List the numbers of the open tickets that a person owns.", person="string: first name"),
+        tool("close_ticket", "Close an open ticket.", id="integer: ticket number"),
+        tool("list_tickets", "List the open tickets of a person.", person="string: first name"),
     )
 
     def show_ticket(self, id: int) -> object:
@@ -185,7 +185,6 @@ FAMILY = Family(
             {"person": "Sami", "ids": [12]},
             "Sami owns ticket 12.",
         ),
-        ("Close ticket 12.", call("close_ticket", id=12), "ticket 12 is closed", "Ticket 12 is closed."),
     ),
     shapes=(_work_one, _report, _hand_over, _close_two),
     verbose=True,

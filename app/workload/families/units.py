@@ -184,7 +184,6 @@ FAMILY = Family(
         ("Add 17 and 25.", call("add", a=17, b=25), {"result": 42}, "17 plus 25 is 42."),
         ("Store 42 as boat.", call("store", name="boat", value=42), {"boat": 42}, "I keep 42 as boat."),
         ("Divide 42 by 3.", call("divide", a=42, b=3), {"result": 14}, "42 divided by 3 is 14."),
-        ("Recall boat.", call("recall", name="boat"), {"boat": 42}, "boat is 42."),
     ),
     shapes=(_convert_and_keep, _bill, _two_conversions, _household),
 )

@@ -56,6 +56,36 @@ def test_a_message_shows_bidi_and_bell_as_escapes_and_tabs_as_room() -> None:
     assert inert("a\u202eb\x07\tc\r\nd") == "a\\u202Eb\\x07    c\nd"
 
 
-def test_tokens_are_quoted_and_their_bytes_written_as_in_a_report() -> None:
-    assert quoted(b" 14") == "‘·14’"
+def test_bytes_are_written_as_in_a_report() -> None:
     assert hex_bytes(b" 14") == "20 31 34"
+
+
+@pytest.mark.parametrize(
+    ("piece", "shown"),
+    [
+        (b" 14", "‘ 14’"),
+        (b" the cat", "‘ the cat’"),
+        (b" ", "‘·’"),
+        (b"   ", "‘···’"),
+        (b"  x", "‘··x’"),
+        (b"x ", "‘x·’"),
+        (b" \n", "‘·⏎’"),
+        (b"\t", "‘⇥’"),
+        (b"\xe2\x82", r"‘\xE2\x82’"),
+        (b"\xff a", r"‘\xFF a’"),
+        (b"\x1b[31m", r"‘\x1B[31m’"),
+        ("\u202eab\u200b".encode(), r"‘\u202Eab\u200B’"),
+        ("\u00a0".encode(), r"‘\xA0’"),
+        ("é\ufffd".encode(), "‘é\ufffd’"),
+        (b"x" * 40, f"‘{'x' * 32}…’"),
+    ],
+)
+def test_quotes_show_what_is_invisible(piece: bytes, shown: str) -> None:
+    assert quoted(piece) == shown
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_of_a_model_can_act_on_the_line(piece: bytes) -> None:
+    shown = quoted(piece)
+    assert shown.isprintable() and shown.encode("utf-8")
+    assert "  " not in shown

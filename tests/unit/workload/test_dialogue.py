@@ -143,6 +143,15 @@ def test_a_template_that_rewrites_history_is_flagged_and_the_ids_are_kept(templa
         assert talk.ask().mismatch == len(first.ids)
 
 
+def test_a_template_with_a_space_before_the_end_of_turn_gets_no_second_one() -> None:
+    spaced = ChatTemplate(ChatTemplate(None).source.replace("+ '<|im_end|>", "+ '\n\n<|im_end|>"))
+    talk = Talk(template=spaced)
+    talk.answer("Nothing.")
+    prompt = talk.ask()
+    assert talk.words.text(prompt.ids[len(talk.held) :].tolist()).startswith("\n<|im_start|>user")
+    assert prompt.mismatch == len(talk.held) - 1, "rendered afresh there would be two line ends before the end of turn"
+
+
 def test_a_turn_ends_at_an_answer_without_a_call() -> None:
     talk = Talk()
     talk.answer("Nothing.")

@@ -109,7 +109,7 @@ def test_stock_cannot_fall_below_nothing() -> None:
     world = make(Stock)
     item, row = next(iter(world.state["items"].items()))
     assert f"only {row['count']}" in world.call("remove_stock", {"item": item, "amount": row["count"] + 1}).text
-    assert world.call("remove_stock", {"item": item, "amount": row["count"]}).text == f"{item}: 0"
+    assert world.call("remove_stock", {"item": item, "amount": row["count"]}).text == f'{{"result": "{item}: 0"}}'
 
 
 def test_two_events_do_not_share_an_hour() -> None:
