@@ -186,6 +186,7 @@ def offscreen_demo(folder: Path) -> int:
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     application = make_application()
     desktop = Desktop(application, Verbs(), Settings())
+    desktop.watchdog.close()  # nobody waits for this window, and saving its pictures takes a while
     from app.views.offscreen_demo import OffscreenDemo
 
     demo = OffscreenDemo(desktop.open_window(), folder)

@@ -41,7 +41,7 @@ class StallWatchdog(QObject):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching; closing twice is harmless."""
         self._timer.stop()
         self._over.set()
         self._thread.join()
