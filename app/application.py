@@ -9,15 +9,16 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMessageLogContext, QObject, Qt, QTimer, QtMsgType, Signal, qInstallMessageHandler
 from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
-from app import logs, paths
-from app.errors import SettingsError
+from app import paths
+from app.errors import AppError, SettingsError
 from app.settings import Settings
 from app.views.style import apply_theme, choose_theme
 from app.views.verbs import Verbs
@@ -28,6 +29,8 @@ from app.views.window_runs import DEMO
 log = logging.getLogger(__name__)
 
 PRELOAD_AFTER_MS = 100
+OFFSCREEN_NOISE = "This plugin does not support propagateSizeHints()"
+"""What Qt's offscreen platform says of every window that is shown; it means nothing where there is no window."""
 
 
 class Application(QApplication):
@@ -92,9 +95,15 @@ class Desktop(QObject):
             window.show_settings(self.theme)
 
     def say_bug(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        """An unexpected error in a slot: the window lives on, the log has the trace, the banner says so."""
+        """An unexpected error in a slot: the window lives on, the log has the trace, the banner says so.
+
+        A known one is no bug: damage in a file may show only where a person looks.
+        """
         log.error("unexpected error", exc_info=(kind, error, trace))
         for window in self.windows[-1:]:
+            if isinstance(error, AppError):
+                window.banner.show_error(error)
+                continue
             hint = f"This is a bug in Forkpoint. What was recorded stays. The log has the details: {paths.log_file()}"
             window.banner.say("error", f"Something went wrong: {kind.__name__}: {error}", hint)
 
@@ -142,7 +151,6 @@ def make_application() -> Application:
 def main(files: list[Path], *, demo: bool = False) -> int:
     """Open a window on each file, or an empty one; `demo` starts the demo at once. Returns the exit code."""
     logging.basicConfig(format="%(name)s: %(message)s")  # warnings go to the terminal too, the watchdog's among them
-    log_file = logs.start()
     application = make_application()
     desktop = Desktop(application, Verbs(), Settings.load())
     sys.excepthook = desktop.say_bug
@@ -157,42 +165,61 @@ def main(files: list[Path], *, demo: bool = False) -> int:
         return application.exec()
     finally:
         desktop.close()
-        log_file.close()
+
+
+@contextmanager
+def without_display() -> Iterator[None]:
+    """Render offscreen from here on; one message that then says nothing is not printed, all others are."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+    def tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if message == OFFSCREEN_NOISE:
+            return
+        if earlier is None:
+            print(message, file=sys.stderr)
+        else:
+            earlier(kind, context, message)
+
+    earlier = qInstallMessageHandler(tell)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(earlier)
 
 
 def shots(folder: Path, file: Path | None) -> Iterator[Path]:
     """Screenshots of every state from a real file (None: the sample), rendered without a display."""
     from app.views.shots import render_shots
 
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    application = make_application()
-    yield from render_shots(Verbs(), Settings(), file or paths.sample_file(), folder)
-    application.processEvents()
+    with without_display():
+        application = make_application()
+        yield from render_shots(Verbs(), Settings(), file or paths.sample_file(), folder)
+        application.processEvents()
 
 
 def self_test() -> str:
     """Open a window offscreen and paint it; a finding for `forkpoint self-test`."""
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    desktop = Desktop(make_application(), Verbs(), Settings())
-    try:
-        picture = desktop.open_window().grab()
-    finally:
-        desktop.close()
+    with without_display():
+        desktop = Desktop(make_application(), Verbs(), Settings())
+        try:
+            picture = desktop.open_window().grab()
+        finally:
+            desktop.close()
     return f"painted at {picture.width()} x {picture.height()}"
 
 
 def offscreen_demo(folder: Path) -> int:
     """The demo without a display: the same window and run, pictures in `folder`, the verdict printed."""
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    application = make_application()
-    desktop = Desktop(application, Verbs(), Settings())
-    desktop.watchdog.close()  # nobody waits for this window, and saving its pictures takes a while
     from app.views.offscreen_demo import OffscreenDemo
 
-    demo = OffscreenDemo(desktop.open_window(), folder)
-    demo.start()
-    try:
-        application.exec()
-    finally:
-        desktop.close()
+    with without_display():
+        application = make_application()
+        desktop = Desktop(application, Verbs(), Settings())
+        desktop.watchdog.close()  # nobody waits for this window, and saving its pictures takes a while
+        demo = OffscreenDemo(desktop.open_window(), folder)
+        demo.start()
+        try:
+            application.exec()
+        finally:
+            desktop.close()
     return demo.exit_code

@@ -34,7 +34,7 @@ from app.trajectory.events import (
     TrajectoryFinished,
     TrajectoryStarted,
 )
-from app.trajectory.report import STEP_COLUMNS, pair_report, row_report, step_rows, token_lines
+from app.trajectory.report import STEP_COLUMNS, is_finished, pair_report, row_report, step_rows, token_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -130,9 +130,9 @@ def engine_options(command: F) -> F:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def run(out: Path | None, as_json: bool, **options: Any) -> None:
     """Run episodes on the cached and on the recompute path, and compare them."""
-    sampling = Sampling(**{f.name: options.pop(f.name) for f in fields(Sampling)})
-    settings = EmbeddedSettings(**{f.name: options.pop(f.name) for f in fields(EmbeddedSettings)})
     with explained():
+        sampling = Sampling(**{f.name: options.pop(f.name) for f in fields(Sampling)})
+        settings = EmbeddedSettings(**{f.name: options.pop(f.name) for f in fields(EmbeddedSettings)})
         handle = start_run(RunRequest(out=out, sampling=sampling, settings=settings, **options))
         finish_run(handle, as_json)
 
@@ -160,9 +160,18 @@ def opened(file: Path) -> Iterator[Session]:
 
 
 def finish_run(handle: RunHandle, as_json: bool) -> None:
-    """Follow a run to its end, on stderr; Ctrl+C stops it and keeps what was recorded. Exits 2 where it failed."""
-    previous = signal.signal(signal.SIGINT, lambda *_: handle.stop())
+    """Follow a run to its end, on stderr. Exits 2 where it failed.
+
+    Ctrl+C stops it and keeps what was recorded; a second one does not wait for that, nor for a model that loads.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, previous)
+        handle.stop()
+
     progress = Progress()
+    signal.signal(signal.SIGINT, stop)
     try:
         while not handle.join(0.1):
             progress.show_all(handle.inbox)
@@ -170,6 +179,8 @@ def finish_run(handle: RunHandle, as_json: bool) -> None:
     finally:
         signal.signal(signal.SIGINT, previous)
     if progress.failure is not None:
+        if progress.experiment_id is not None:
+            click.echo(f"Go on with: forkpoint resume {handle.path}", err=True)
         raise ExplainedError(progress.failure)
     with opened(handle.path) as source:
         info = source.experiment(progress.experiment_id)
@@ -196,6 +207,7 @@ class Progress:
         self.reason = ""
         self.failure: AppError | None = None
         self._names: dict[int, str] = {}
+        self._headlines: dict[str, str] = {}
 
     def show_all(self, inbox: deque[Event]) -> None:
         """Print what has come in."""
@@ -208,18 +220,19 @@ class Progress:
                 click.echo(sentence, err=True)
             case RunStarted(experiment_id, title, episodes, repeats):
                 self.experiment_id = experiment_id
-                click.echo(f"{title}: {episodes} episodes, both paths, {repeats} x", err=True)
+                click.echo(f"{title}: {episodes} episode{'s' * (episodes != 1)}, both paths, {repeats} x", err=True)
             case TrajectoryStarted(trajectory_id, episode_id, _, path, repeat):
                 self._names[trajectory_id] = f"{episode_id} {path}" + (f" (repeat {repeat})" if repeat > 1 else "")
             case TrajectoryFinished(trajectory_id, status, outcome):
                 click.echo(
                     f"  {self._names[trajectory_id]}: {status}, {outcome.kind} {outcome.detail}".rstrip(), err=True
                 )
-            case PairCompared(row):
+            case PairCompared(row) if self._headlines.get(row.episode_id) != row.headline:  # compared again at the end
+                self._headlines[row.episode_id] = row.headline
                 click.echo(f"{row.episode_id}: {row.headline}", err=True)
             case PassFinished(_, path, repeat, False, reasons):
                 click.echo(f"The {path} pass {repeat} is not accepted: {'; '.join(reasons)}", err=True)
-            case Estimate(done, total, seconds) if seconds is not None:
+            case Estimate(done, total, seconds) if seconds is not None and done < total:
                 click.echo(f"  {done} of {total} trajectories, about {max(1, round(seconds / 60))} min left", err=True)
             case RunEnded(_, reason, _):
                 self.reason = reason
@@ -250,7 +263,7 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
             return
         click.echo(f"{info.title} ({info.created}, {info.status})")
         for row in rows:
-            mark = {True: "◆", False: "○", None: "·"}[row.diverged]
+            mark = "≈" if row.code == "drift" else {True: "◆", False: "○", None: "·"}[row.diverged]
             click.echo(f"{mark} {row.episode_id:14} {row.headline}{'' if row.valid is not False else '  [invalid]'}")
 
 
@@ -261,14 +274,16 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
 @click.option("--repeat", default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(file: Path, episode: str, experiment: int | None, repeat: int, as_json: bool) -> None:
-    """Compare both paths of an episode. Exits 0 without a fork, 1 with one, 2 on error or an invalid pair."""
+    """Compare both paths of an episode. Exits 0 without a fork, 1 with one, 2 on an error or a pair that is invalid,
+    unproven or unfinished."""
     with explained(), opened(file) as source:
         pair = source.pair(source.experiment(experiment).id, episode, repeat)
         if as_json:
             click.echo(json.dumps(pair_report(pair), ensure_ascii=False))
         else:
             click.echo(f"{pair.verdict.headline}\n{pair.verdict.detail}\n[{pair.verdict.code}] {pair.verdict.rule}")
-    sys.exit(2 if not pair.comparison.valid else int(pair.comparison.fork is not None))
+    counts = pair.comparison.valid and is_finished(pair)
+    sys.exit(int(pair.comparison.fork is not None) if counts else 2)
 
 
 @cli.command()

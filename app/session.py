@@ -16,6 +16,7 @@ from app.engine.default_model import default_model, default_model_licence
 from app.engine.opening import open_engine
 from app.engine.settings import KV_TYPES, EmbeddedSettings
 from app.errors import AppError, StoreError
+from app.experiment.again import require_same_model
 from app.experiment.again import run_again as answer_both_again
 from app.experiment.pairs import PairReader
 from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, from_plan
@@ -65,11 +66,14 @@ class Session:
         path = FilePath(path)
         session = cls(path, why_read_only(path), near_tie)
         if not session.read_only and any(info.status is Status.RUNNING for info in session.experiments()):
-            recorder = Recorder(path)  # nobody holds the file, so whatever still runs in it is dead
             try:
-                recorder.interrupt_running()
-            finally:
-                recorder.close()
+                recorder = Recorder(path)  # nobody holds the file, so whatever still runs in it is dead
+                try:
+                    recorder.interrupt_running()
+                finally:
+                    recorder.close()
+            except StoreError as error:  # a full disk, or a run that began just now: it is readable all the same
+                session.notice = error.message
         return session
 
     @property
@@ -115,7 +119,7 @@ class Session:
 
     def size_bytes(self) -> int:
         """Size of the file on disk."""
-        return self._reader.size().size_bytes
+        return self._reader.size_bytes()
 
     def close(self) -> None:
         """Close the file."""
@@ -158,12 +162,15 @@ def start_run(request: RunRequest, near_tie: float = NEAR_TIE_NATS) -> RunHandle
 
 
 def resume_run(path: FilePath, experiment_id: int, near_tie: float = NEAR_TIE_NATS) -> RunHandle:
-    """Go on with a run that was stopped, crashed or killed (DESIGN 4)."""
+    """Go on with a run that was stopped, crashed or killed (DESIGN 4). Raises StoreError where it is complete."""
     session = Session.open(path)
     try:
-        request, episodes = from_plan(session.experiment(experiment_id).plan)
+        info = session.experiment(experiment_id)
     finally:
         session.close()
+    if info.status is Status.DONE:
+        raise StoreError("That run is complete; there is nothing to go on with.", "Start a new run to ask more.")
+    request, episodes = from_plan(info.plan)
     return _run(path, request, episodes, near_tie, experiment_id)
 
 
@@ -171,20 +178,25 @@ def _run(
     path: FilePath, request: RunRequest, episodes: tuple[Episode, ...], near_tie: float, resume: int | None
 ) -> RunHandle:
     def work(inbox: deque[Event], stop: threading.Event) -> None:
-        Runner(_opener(request), path, request, episodes, inbox.append, stop, near_tie, resume).run()
+        Runner(_opener(request, stop), path, request, episodes, inbox.append, stop, near_tie, resume).run()
 
     return RunHandle(path, work)
 
 
 def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
-    """Run both again here: answer the forked request once more on both paths, from states filled as recorded."""
-    request, _ = from_plan(session.experiment(experiment_id).plan)
+    """Run both again here: answer the forked request once more on both paths, from states filled as recorded.
+
+    Another machine or build may well answer otherwise, and that is a finding; another model file is refused.
+    """
+    info = session.experiment(experiment_id)
+    request, _ = from_plan(info.plan)
 
     def work(inbox: deque[Event], stop: threading.Event) -> None:
         inbox.append(EngineLoading("Loading the model…"))
         try:
-            engine = _opener(request)()
+            engine = _opener(request, stop)()
             try:
+                require_same_model(engine, info.environment)
                 answer_both_again(engine, pair, request, inbox.append, stop)
             finally:
                 engine.close()
@@ -201,8 +213,8 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
     return RunHandle(session.path, work)
 
 
-def _opener(request: RunRequest) -> Callable[[], Engine]:
-    return lambda: open_engine(request.engine, request.model, request.settings)
+def _opener(request: RunRequest, stop: threading.Event) -> Callable[[], Engine]:
+    return lambda: open_engine(request.engine, request.model, request.settings, stop=stop)
 
 
 def check_model(path: FilePath) -> Mapping[str, object]:

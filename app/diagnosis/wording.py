@@ -40,7 +40,7 @@ def detail(code: str, comparison: Comparison, cached: Trajectory, recompute: Tra
     fork = comparison.fork
     sentences = [_capital(_sentence(reason)) for reason in (*comparison.problems, *comparison.unproven)[1:]]
     if not comparison.valid and fork is not None:
-        sentences.append(f"Forked at {_place(fork)}.")
+        sentences.append(f"Forked at {fork.place}.")
     if fork is not None and code != "open":
         sentences.append(_changes(comparison, cached, recompute))
     sentences.append(_repeats(comparison.repeats.get("cached"), comparison.repeats.get("recompute")))
@@ -50,13 +50,8 @@ def detail(code: str, comparison: Comparison, cached: Trajectory, recompute: Tra
     return " ".join(sentences)
 
 
-def _place(fork: Fork) -> str:
-    what = "prompt token" if fork.kind is ForkKind.PROMPT else "token"
-    return f"request {fork.request + 1}" + ("" if fork.step is None else f", {what} {fork.step + 1}")
-
-
 def _fork_sentence(fork: Fork, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
-    place = f"Forked at {_place(fork)}"
+    place = f"Forked at {fork.place}"
     match fork.kind:
         case ForkKind.TOKEN:
             assert fork.cached is not None and fork.recompute is not None

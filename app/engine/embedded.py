@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app.engine.base import Capabilities, EngineInfo, GenerateRequest, Progress, Snapshot, StopFlag
 from app.engine.child import serve
@@ -18,6 +20,8 @@ from app.errors import EngineDied, EngineError
 from app.trajectory.step import IdArray, Rival, Step
 from app.trajectory.trajectory import RequestReport, Span
 
+T = TypeVar("T")
+
 _LOOK_AT_STOP_S = 0.05
 _STOP_GRACE_S = 0.5
 """How long a stop waits for the evaluation under way; together well under the second that a person is promised."""
@@ -26,16 +30,21 @@ _STOP_GRACE_S = 0.5
 class EmbeddedEngine:
     """One GGUF in one child process. Raises ModelFileError or EngineError where it cannot be opened.
 
-    Used by one thread at a time. `close` ends the process.
+    Used by one thread at a time. `close` ends the process. A `stop` while the model loads raises EngineDied.
     """
 
-    def __init__(self, model: Path, settings: EmbeddedSettings | None = None) -> None:
+    def __init__(self, model: Path, settings: EmbeddedSettings | None = None, *, stop: StopFlag | None = None) -> None:
         settings = settings or EmbeddedSettings()
         settings = replace(settings, threads=settings.threads or default_threads())
         self._process = ChildProcess("forkpoint-engine", serve, model, settings)
         try:
-            file = inspect(model)  # while the child loads
-            facts = self._process.receive()
+            inspection = _in_thread(inspect, model)  # while the child loads
+            while not (self._process.poll(_LOOK_AT_STOP_S) and inspection.done()):
+                if stop is not None and stop.is_set():
+                    self._process.kill("It was stopped.")
+                    raise EngineDied("The engine was stopped while it loaded the model.", "Nothing new was recorded.")
+                wait([inspection], _LOOK_AT_STOP_S)
+            file, facts = inspection.result(), self._process.receive()
         except BaseException:
             self._process.close()
             raise
@@ -174,6 +183,20 @@ class EmbeddedState:
         if not self._closed:
             self._closed = True
             self._engine.forget(self._number)
+
+
+def _in_thread(work: Callable[[Path], T], model: Path) -> Future[T]:
+    """`work(model)` in a thread that nobody has to wait for: hashing a large file takes many seconds."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work(model))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="inspect-model", daemon=True).start()
+    return future
 
 
 class _Stopped:

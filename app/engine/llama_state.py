@@ -95,6 +95,9 @@ class LlamaState:
         if read != size or self._pos_max() != len(snapshot.ids) - 1:
             self.clear()
             raise EngineError("The saved state does not fit this model and these settings.", self._model.log.tail())
+        if self._model.settings.swa_full and self._model.n_swa and self._pos_min() > 0:
+            self.clear()  # llama.cpp saves a sliding-window layer's last window only, even where all of it is held
+            raise EngineError("The saved state lacks what lies before this model's sliding window.")
         self.held = snapshot.ids.tolist()
 
     def clear(self) -> None:
@@ -127,7 +130,7 @@ class LlamaState:
         tally.expect_end(len(self.held), self._pos_max(), "before the request")
         keep = min(shared_length(as_ids(self.held), prompt), len(prompt) - 1)
         if keep < len(self.held):
-            pos_min = int(llama_cpp.llama_memory_seq_pos_min(self._memory, 0))
+            pos_min = self._pos_min()
             if keep and not (
                 rewind_is_honoured(pos_min, keep, self._model.n_swa)
                 and llama_cpp.llama_memory_seq_rm(self._memory, 0, keep, -1)
@@ -203,6 +206,9 @@ class LlamaState:
             if not llama_cpp.llama_memory_seq_rm(self._memory, 0, keep, -1):
                 raise EngineError("The state cannot be rebuilt: this model's memory cannot be cut.")
             self.held = self.held[:keep]
+
+    def _pos_min(self) -> int:
+        return int(llama_cpp.llama_memory_seq_pos_min(self._memory, 0))
 
     def _pos_max(self) -> int:
         return int(llama_cpp.llama_memory_seq_pos_max(self._memory, 0))

@@ -11,6 +11,10 @@ KV_TYPES = ("f16", "f32", "bf16", "q8_0", "q4_0")
 """KV cache types by ggml's names."""
 
 
+MOST_THREADS = 512
+"""ggml's own limit (GGML_MAX_N_THREADS); beyond it the process crashes."""
+
+
 def default_threads() -> int:
     """One core is left to the window and the disk; more than eight help little on models that run here."""
     return max(1, min(8, (os.cpu_count() or 2) - 1))
@@ -38,6 +42,8 @@ class EmbeddedSettings:
         for name, least in (("n_ctx", 0), ("n_batch", 1), ("n_ubatch", 1), ("threads", 0), ("gpu_layers", 0)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} is {getattr(self, name)}.", f"It must be at least {least}.")
+        if self.threads > MOST_THREADS:
+            raise SettingsError(f"threads is {self.threads:,}.", f"It must be at most {MOST_THREADS}.")
         for name in ("type_k", "type_v"):
             if getattr(self, name) not in KV_TYPES:
                 raise SettingsError(f"{name} {getattr(self, name)!r} is unknown.", f"Known are {', '.join(KV_TYPES)}.")

@@ -44,9 +44,14 @@ def accept(
 
 
 def pair_problems(cached: Trajectory, recompute: Trajectory) -> Findings:
-    """Why a pair proves nothing: the cached path hit nothing, the recompute path hit something, counts contradict."""
+    """Why a pair proves nothing.
+
+    No request was answered, the cached path hit nothing, the recompute path hit something, or counts contradict.
+    """
     problems: list[str] = []
     unproven: list[str] = []
+    if not any(request.report for side in (cached, recompute) for request in side.requests):
+        unproven.append(f"no request was answered: {cached.outcome.detail or recompute.outcome.detail}".rstrip(": ."))
     for side in (cached, recompute):
         answered = list(_answered([side]))
         counts, missing = _counts(answered, side.path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
+from typing import Any
 
 from app.engine.base import Engine, GenerateRequest
 from app.errors import EngineError
@@ -38,6 +39,13 @@ def run_again(
         tell(Again(side.path, sentence, not difference))
         found[side.path] = not difference
     return found
+
+
+def require_same_model(engine: Engine, environment: Mapping[str, Any]) -> None:
+    """Raise EngineError where the engine's model file is not the recorded one: its answers would say nothing."""
+    recorded = environment.get("model", {}).get("sha256")
+    if recorded != engine.describe().model.get("sha256"):
+        raise EngineError("The model file is not the one that was recorded (SHA-256 differs).", "Start a new run.")
 
 
 def answer_again(engine: Engine, side: Trajectory, request: Request, plan: RunRequest, stop: Event) -> str:

@@ -28,11 +28,12 @@ class Clock:
             self._seconds[path].append(time.monotonic() - self._began)
 
     def estimate(self) -> Estimate:
-        """Done, total, and the seconds left once both paths have been timed."""
+        """Done, total, and the seconds left once every path with something left to play has been timed."""
         done = sum(self._done.values())
         left = 0.0
         for path, seconds in self._seconds.items():
-            if not seconds:
+            to_do = self.total / 2 - self._done[path]
+            if to_do and not seconds:
                 return Estimate(done, self.total, None)
-            left += (self.total / 2 - self._done[path]) * sum(seconds) / len(seconds)
+            left += to_do * sum(seconds) / max(1, len(seconds))
         return Estimate(done, self.total, left)

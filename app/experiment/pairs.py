@@ -61,6 +61,11 @@ class PairReader:
         recorder.put_derived(self.experiment.id, ROWS, value)
         return row
 
+    def forget(self, recorder: Recorder) -> None:
+        """Drop the kept rows: what they were made of no longer counts."""
+        recorder.put_derived(self.experiment.id, ROWS, {"near_tie": self.near_tie, "rows": []})
+        self._drifts.clear()
+
     def noise_floor(self) -> NoiseFloor:
         """The experiment's noise floor over the first repeat of every pair."""
         kept = self.reader.derived(self.experiment.id, NOISE)
@@ -152,6 +157,6 @@ class PairReader:
 
     def _open_row(self, episode_id: str) -> PairRow:
         return PairRow(
-            self.experiment.id, episode_id, episode_id.rsplit("-", 1)[0], 1, None, None, None, None, None, 0,
+            self.experiment.id, episode_id, episode_id.split("-", 1)[0], 1, None, None, None, None, None, 0,
             tool_calls_changed=False, outcome_changed=False, valid=None, code="open", headline="Not finished yet.",
         )  # fmt: skip

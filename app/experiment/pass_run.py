@@ -82,9 +82,26 @@ class PassRun:
         self._finish(trajectory_id, Status.DONE, outcome)
 
     def resume(self, snapshot: Snapshot, spans: Sequence[Span]) -> None:
-        """Go on from a State that was kept, with what is known of how it was written. Raises EngineError."""
-        self.state = self.tools.engine.restore(snapshot)
+        """Go on from a State that was kept, with what is known of how it was written.
+
+        Where the engine cannot restore it, it is rebuilt from that knowledge. Raises EngineError where neither works.
+        """
+        engine = self.tools.engine
+        try:
+            self.state = engine.restore(snapshot)
+        except EngineDied:
+            raise
+        except EngineError:
+            self.state = engine.open_state()
+            self._rebuild(self.state, snapshot, spans)
         self.ledger = KvLedger(snapshot.ids, spans)
+
+    def _rebuild(self, state: State, snapshot: Snapshot, spans: Sequence[Span]) -> None:
+        try:
+            state.rebuild(snapshot.ids, spans)
+        except EngineError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Give the pass's State back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
@@ -15,6 +16,11 @@ from app.trajectory.episode import Episode
 from app.workload import builtin
 from app.workload.dialogue import MAX_TOKENS
 from app.workload.imports import load_episodes
+
+MOST_RIVALS = 1000
+MOST_TEMPERATURE = 100
+MOST_SEED = 2**32 - 2
+"""llama.cpp's seeds have 32 bits, and it takes the largest one for "another at every request"."""
 
 DEMO_SECONDS = 180.0
 """How long --until-fork looks for a fork before it says that it found none."""
@@ -46,15 +52,20 @@ class RunRequest:
     engine: str = "embedded"
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("repeat", self.repeat, 1),
-            ("rivals", self.rivals, 2),
-            ("max_tokens", self.max_tokens, 1),
+        sampling = self.sampling
+        for name, value, least, most in (
+            ("repeat", self.repeat, 1, inf),
+            ("repeat_first", 1 if self.repeat_first is None else self.repeat_first, 1, inf),
+            ("rivals", self.rivals, 2, MOST_RIVALS),
+            ("max_tokens", self.max_tokens, 1, inf),
+            ("temperature", sampling.temperature, 0, MOST_TEMPERATURE),
+            ("top_k", sampling.top_k, 0, inf),
+            ("top_p", sampling.top_p, 0, 1),
+            ("seed", sampling.seed, 0, MOST_SEED),
         ):
-            if value < least:
-                raise SettingsError(f"{name} is {value}.", f"It must be {least} or more.")
-        if self.repeat_first is not None and self.repeat_first < 1:
-            raise SettingsError(f"repeat_first is {self.repeat_first}.", "It must be 1 or more.")
+            if not least <= value <= most:  # so that NaN is refused too
+                to = "or more" if most == inf else f"to {most:,}"
+                raise SettingsError(f"{name} is {value}.", f"It must be {least} {to}.")
 
 
 def choose(request: RunRequest) -> tuple[Episode, ...]:
@@ -67,7 +78,7 @@ def choose(request: RunRequest) -> tuple[Episode, ...]:
 def to_plan(request: RunRequest, episodes: tuple[Episode, ...]) -> dict[str, Any]:
     """The request as JSON values, with the imported episodes whole, so that a resumed run asks the same."""
     plan = asdict(request) | {"kind": "pair", "episode_ids": [episode.id for episode in episodes]}
-    plan["model"] = str(request.model) if request.model else None
+    plan["model"] = str(request.model.absolute()) if request.model else None  # a resumed run starts in another folder
     plan["out"] = str(request.out) if request.out else None
     if request.imported is not None:
         plan["imported"] = str(request.imported)

@@ -17,7 +17,7 @@ from app.experiment.environment import environment_of
 from app.experiment.pairs import PairReader
 from app.experiment.pass_run import PassRun, Stopped, Tools
 from app.experiment.plans import DEMO_SECONDS, RunRequest, repeats_of, to_plan
-from app.store.reader import Reader
+from app.store.reader import Reader, StoredSnapshot
 from app.store.recorder import Recorder
 from app.trajectory.codec import from_json, to_json
 from app.trajectory.episode import Episode
@@ -81,7 +81,7 @@ class Runner:
             finally:
                 engine.close()
         finally:
-            recorder.close()
+            recorder.close(keep_empty=False)  # nothing is in it where the model did not open
 
 
 class Course:
@@ -90,7 +90,6 @@ class Course:
     def __init__(self, runner: Runner, engine: Engine, info: EngineInfo, recorder: Recorder) -> None:
         self.runner = runner
         self.recorder = recorder
-        self.reader = Reader(runner.file)
         template = info.model.get("chat_template")
         self.tools = Tools(
             engine=engine,
@@ -105,6 +104,7 @@ class Course:
             tell=runner.tell,
             stop=runner.stop,
         )
+        self.reader = Reader(runner.file)  # last: what raises before it has nothing to close
         self.passes: list[PassRun] = []
         self.clock = Clock()
 
@@ -123,9 +123,11 @@ class Course:
             self.recorder.finish_experiment(runner.experiment_id, Status.STOPPED)
             tell(RunEnded(runner.experiment_id, "stopped"))
             return
-        except (EngineDied, StoreError):
+        except BaseException:
             self._fail(runner.experiment_id)
             raise
+        for episode in runner.episodes:  # once more, with the noise floor and the passes' acceptance as they are now
+            self._compare(episode)
         self.recorder.finish_experiment(runner.experiment_id, Status.DONE)
         tell(RunEnded(runner.experiment_id, reason, episode_id))
 
@@ -163,8 +165,6 @@ class Course:
                     self._accept_passes(repeat, episodes, until=episode)
                     return "no fork", None
             self._accept_passes(repeat, episodes)
-        for episode in runner.episodes:
-            self._compare(episode)
         return ("no fork", None) if request.until_fork else ("complete", None)
 
     def _order(
@@ -207,6 +207,7 @@ class Course:
             taken_up = self._take_up(old)
             if taken_up is not None:
                 return taken_up
+            self.pairs.forget(self.recorder)  # what was compared with the pass that is played anew
         pass_id = self.recorder.add_pass(
             self.runner.experiment_id, path, repeat, [episode.id for episode in episodes], self.tools.info.settings
         )
@@ -217,19 +218,28 @@ class Course:
         if old.status is Status.DONE:
             return run, len(old.episode_ids)
         done = self._episodes_done(old)
-        if old.path is Path.RECOMPUTE:
+        if old.path is Path.RECOMPUTE or done == len(old.episode_ids):  # neither needs a state to go on from
             self.recorder.resume_pass(old.id)
             return run, done
         kept = self.reader.snapshot(old.id)
-        if kept is None:
-            if done:
-                sentence = f"The cached pass {old.repeat} starts over: the state of its cache was not kept."
-                self.runner.tell(Notice(sentence))
-            return None
-        spans = [from_json(span) for span in kept.meta["spans"]]
-        run.resume(Snapshot(kept.ids, kept.data, kept.meta), spans)
-        self.recorder.resume_pass(old.id)
-        return run, kept.episodes_done
+        if kept is not None and self._resume(run, kept):
+            self.recorder.resume_pass(old.id)
+            return run, kept.episodes_done
+        if done:
+            why = "was not kept" if kept is None else "cannot be restored"
+            self.runner.tell(Notice(f"The cached pass {old.repeat} starts over: the state of its cache {why}."))
+        return None
+
+    def _resume(self, run: PassRun, kept: StoredSnapshot) -> bool:
+        """Whether the engine could restore, or rebuild, the state that was kept."""
+        try:
+            run.resume(Snapshot(kept.ids, kept.data, kept.meta), [from_json(span) for span in kept.meta["spans"]])
+        except EngineDied:
+            raise
+        except EngineError as error:
+            log.warning("a kept state cannot be restored: %s", error)
+            return False
+        return True
 
     def _episodes_done(self, info: PassInfo) -> int:
         found = self.reader.entries(info.id)
@@ -275,6 +285,7 @@ class Course:
         try:
             self._close_passes(Status.FAILED)
             self.recorder.finish_experiment(experiment_id, Status.FAILED)
+            self.recorder.interrupt_running()  # a trajectory whose end could not be written
         except StoreError as error:
             log.warning("could not mark the run as failed: %s", error)
 
@@ -300,4 +311,5 @@ class Course:
                 f"The run cannot go on: {', '.join(sorted(changed))} changed since it began.",
                 "Its passes would mix two set-ups. Start a new run.",
             )
+        self.recorder.finish_experiment(kept.id, Status.RUNNING)
         return kept.id

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from app.errors import StoreError
+from app.store.columns import StoredList, StoredSpans, lists_of, parsed
 from app.store.connection import explained, open_readable
 from app.store.packing import REPORT_COLUMNS, STEP_COLUMNS, join, rebuild_prompts, unpack_ids, unpack_steps
 from app.trajectory.codec import decode, parse
@@ -51,13 +52,6 @@ class StoredSnapshot(NamedTuple):
     episodes_done: int
 
 
-class FileSize(NamedTuple):
-    """What is on disk: steps, open ones included, and the file's bytes, its log included."""
-
-    steps: int
-    size_bytes: int
-
-
 class Reader:
     """Reads experiments from a file, from one thread: the one that made it.
 
@@ -66,6 +60,8 @@ class Reader:
 
     def __init__(self, path: FilePath) -> None:
         self._path = path.resolve()
+        self._pieces: dict[int, bytes] = {}
+        self._pieces_read: tuple[int, int] | None = None  # of which experiment, at which version of the file
         with explained(self._path):
             self._connection = open_readable(self._path)
 
@@ -119,7 +115,12 @@ class Reader:
 
     def trajectory_ids(self, pass_id: int) -> dict[str, int]:
         """The id of the newest trajectory of every episode that the pass has begun, by episode id."""
-        return {episode_id: entry.id for episode_id, entry in self.entries(pass_id).items()}
+        query = (
+            "SELECT episode_id, max(id) AS newest FROM trajectories WHERE pass_id = ? GROUP BY episode_id "
+            "ORDER BY newest"
+        )
+        with self._reading():
+            return dict(self._rows(query, pass_id))
 
     def trajectory(self, trajectory_id: int) -> Trajectory:
         """A trajectory with all its requests; an open one has the steps on disk and no report."""
@@ -140,10 +141,17 @@ class Reader:
                 _outcome(kind, detail),
             )
 
-    def pieces(self, experiment_id: int) -> dict[int, bytes]:
-        """The raw bytes of every token id that a step or a rival of the experiment mentions."""
+    def pieces(self, experiment_id: int) -> Mapping[int, bytes]:
+        """The raw bytes of every token id that a step or a rival of the experiment mentions.
+
+        Read again only where somebody has written to the file since: going from pair to pair needs them every time.
+        """
         with self._reading():
-            return dict(self._rows("SELECT token_id, piece FROM pieces WHERE experiment_id = ?", experiment_id))
+            (version,) = next(self._rows("PRAGMA data_version"))
+            if self._pieces_read != (experiment_id, version):
+                rows = self._rows("SELECT token_id, piece FROM pieces WHERE experiment_id = ?", experiment_id)
+                self._pieces, self._pieces_read = dict(rows), (experiment_id, version)
+            return self._pieces
 
     def derived(self, experiment_id: int, key: str) -> Any:
         """The JSON value kept under `key`, None where there is none."""
@@ -159,16 +167,10 @@ class Reader:
                 return StoredSnapshot(unpack_ids(ids), data, _object(meta), episodes_done)
         return None
 
-    def size(self) -> FileSize:
-        """How many steps and bytes the file holds."""
-        query = (
-            "SELECT (SELECT total(length(token_ids)) FROM requests) + (SELECT total(length(token_ids)) FROM open_steps)"
-        )
+    def size_bytes(self) -> int:
+        """What the file takes on disk, its log included; asks the file system only, so it may be asked often."""
         log = self._path.with_name(self._path.name + "-wal")
-        with self._reading():
-            (total,) = next(self._rows(query))
-        size_bytes = sum(file.stat().st_size for file in (self._path, log) if file.exists())
-        return FileSize(int(total) // 4, size_bytes)
+        return sum(file.stat().st_size for file in (self._path, log) if file.exists())
 
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
@@ -220,7 +222,7 @@ class Reader:
                 list(zip(shared_ids, map(unpack_ids, new_ids), (b.token_ids for b in blocks), strict=True))
             ),
             turns,
-            _lists(Message, added),
+            lists_of(Message, added),
             mismatches,
         )
         yield from map(
@@ -229,9 +231,9 @@ class Reader:
             prompts,
             blocks,
             _reports([row[reports_at:] for row in rows]),
-            _lists(ToolCall, calls),
-            _lists(ToolResult, results),
-            _continued(shared_spans, _lists(Span, new_spans)),
+            lists_of(ToolCall, calls),
+            lists_of(ToolResult, results),
+            _spans(shared_spans, new_spans),
         )
 
     def _open_steps(self, trajectory_id: int) -> dict[int, StepBlock]:
@@ -259,34 +261,22 @@ def _no_collector() -> Iterator[None]:
 
 
 def _reports(rows: Sequence[Any]) -> Iterator[RequestReport | None]:
-    chunks = _lists(int, [row[2] for row in rows])
-    checks = _column(dict[str, int], [row[9] or "{}" for row in rows])
-    for row, sizes, counters in zip(rows, chunks, checks, strict=True):
-        values = [*row[:2], sizes, *row[3:9], counters, *row[10:]]
-        yield None if row[3] is None else RequestReport(*values)
+    columns: dict[str, Sequence[Any]] = dict(zip(REPORT_COLUMNS, zip(*rows, strict=True), strict=True))
+    columns["chunks"] = [StoredList(int, text or "[]") for text in columns["chunks"]]
+    columns["checks"] = decode(tuple[dict[str, int], ...], parsed([text or "{}" for text in columns["checks"]]))
+    for reason, report in zip(columns["finish_reason"], map(RequestReport, *columns.values()), strict=True):
+        yield None if reason is None else report
 
 
-def _continued(shared: Sequence[int | None], new_spans: Sequence[tuple[Span, ...]]) -> Iterator[tuple[Span, ...]]:
-    spans: tuple[Span, ...] = ()
+def _spans(shared: Sequence[int | None], new_spans: Sequence[str | None]) -> Iterator[Sequence[Span]]:
+    before: StoredSpans | None = None
     for count, new in zip(shared, new_spans, strict=True):
-        spans = () if count is None else spans[:count] + new
-        yield spans
-
-
-def _column(kind: Any, texts: Sequence[str]) -> tuple[Any, ...]:
-    """JSON values of type `kind`, parsed together: that is five times as fast as one by one."""
-    values: tuple[Any, ...] = decode(tuple[kind, ...], parse(f"[{','.join(texts)}]"))
-    if len(values) != len(texts):
-        raise ValueError("a column is no JSON")
-    return values
-
-
-def _lists(kind: Any, texts: Sequence[str | None]) -> tuple[tuple[Any, ...], ...]:
-    return _column(tuple[kind, ...], [text or "[]" for text in texts])
+        before = None if count is None or new is None else StoredSpans(before, count, new)
+        yield () if before is None else before
 
 
 def _list(kind: Any, text: str) -> tuple[Any, ...]:
-    return _lists(kind, [text])[0]
+    return lists_of(kind, [text])[0]
 
 
 def _object(text: str) -> dict[str, Any]:

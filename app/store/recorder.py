@@ -51,6 +51,7 @@ class Recorder:
     def __init__(self, path: FilePath) -> None:
         self._path = path.resolve()
         self._lock = WriterLock(self._path)
+        self._is_new = not self._path.exists()
         self._open: dict[int, _Open] = {}
         self._known_pieces: dict[int, set[int]] = {}
         try:
@@ -230,12 +231,20 @@ class Recorder:
                 for table in ("trajectories", "passes", "experiments")
             ][-1]
 
-    def close(self) -> None:
-        """One file again: the log is written back into it. Closing twice is harmless."""
+    def close(self, *, keep_empty: bool = True) -> None:
+        """One file again: the log is written back into it. Closing twice is harmless.
+
+        Without `keep_empty`, a file that this recorder made and put nothing into is removed.
+        """
+        empty = False
         # On a full disk the log stays beside the file; both together are whole.
         with suppress(sqlite3.OperationalError, sqlite3.ProgrammingError):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if self._is_new and not keep_empty:
+                empty = self._connection.execute("SELECT id FROM experiments").fetchone() is None
         self._connection.close()
+        if empty:
+            self._path.unlink(missing_ok=True)
         self._lock.close()
 
     @contextmanager

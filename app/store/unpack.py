@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +148,12 @@ def _request(request: Request) -> Row:
     row |= {"answer": request.steps.text, "added": json.dumps(encode(request.prompt.added))}
     if report := request.report:
         row |= {name: getattr(report, name) for name in REPORT_COLUMNS}
-        row |= {"chunks": json.dumps(report.chunks), "checks": json.dumps(dict(report.checks))}
+        row |= {"chunks": json.dumps(list(report.chunks)), "checks": json.dumps(dict(report.checks))}
         row |= {name: json.dumps(encode(getattr(request, name))) for name in ("calls", "results", "spans")}
     return row
 
 
-def _prompt(request: Request, pieces: dict[int, bytes]) -> Iterator[Row]:
+def _prompt(request: Request, pieces: Mapping[int, bytes]) -> Iterator[Row]:
     for position, token_id in enumerate(request.prompt.ids.tolist(), 1):
         yield {"position": position, "token_id": token_id, "text": _text(pieces.get(token_id))}
 
@@ -167,7 +167,7 @@ def _steps(request: Request) -> Iterator[Row]:
         yield row | {"logprob": logprob, "margin": margin}  # NaN becomes NULL
 
 
-def _rivals(request: Request, pieces: dict[int, bytes]) -> Iterator[Row]:
+def _rivals(request: Request, pieces: Mapping[int, bytes]) -> Iterator[Row]:
     block = request.steps
     for index, column in np.argwhere(block.rival_ids != NO_ID).tolist():
         token_id = int(block.rival_ids[index, column])

@@ -255,11 +255,15 @@ def _close(left: LogprobArray, right: LogprobArray) -> BoolArray:
     return np.isclose(left, right, rtol=0, atol=DEPTH_TOLERANCE_NATS, equal_nan=True)
 
 
-def _calls(trajectory: Trajectory, other: Trajectory, finished: bool) -> list[tuple[str, str]]:
-    """(name, arguments as JSON) of all calls; of an unfinished pair only those of the requests both have."""
+def _calls(trajectory: Trajectory, other: Trajectory, finished: bool) -> str:
+    """Names and arguments of all calls as JSON, the raw text of unusable ones.
+
+    Of an unfinished pair only the calls of the requests that both have.
+    """
     count = len(trajectory.requests) if finished else min(len(trajectory.requests), len(other.requests))
-    return [
-        (call.name, json.dumps(call.arguments, sort_keys=True))
+    calls = [
+        (call.name, call.raw if call.arguments is None else call.arguments)
         for request in trajectory.requests[:count]
         for call in request.calls
     ]
+    return json.dumps(calls, sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.trajectory.episode import Outcome, ToolCall, ToolResult
@@ -76,7 +77,7 @@ class RequestFinished:
     report: RequestReport
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
-    spans: tuple[Span, ...]
+    spans: Sequence[Span]
 
 
 @dataclass(frozen=True, slots=True)

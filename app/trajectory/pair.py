@@ -50,6 +50,12 @@ class Fork:
         """request:token as a person counts them, e.g. "3:17"; "3" where there is no step."""
         return f"{self.request + 1}" if self.step is None else f"{self.request + 1}:{self.step + 1}"
 
+    @property
+    def place(self) -> str:
+        """The same in words, e.g. "request 3, token 17"; a prompt's token is said to be one."""
+        what = "prompt token" if self.kind is ForkKind.PROMPT else "token"
+        return f"request {self.request + 1}" + ("" if self.step is None else f", {what} {self.step + 1}")
+
 
 @dataclass(frozen=True, slots=True)
 class Repeats:

@@ -9,14 +9,16 @@ import numpy as np
 
 from app.trajectory.pair import Fork, ForkKind, ForkSide, Pair, PairRow
 from app.trajectory.piece_text import visible
+from app.trajectory.trajectory import Status
 
 
 def pair_report(pair: Pair) -> dict[str, Any]:
     """The object of `forkpoint compare --json`; logprobs and margins in nats, bytes as hex."""
     comparison, fork = pair.comparison, pair.comparison.fork
+    finished = is_finished(pair)
     return {
         "episode": comparison.episode_id,
-        "diverged": fork is not None,
+        "diverged": fork is not None if finished else None,
         "kind": str(fork.kind) if fork else None,
         "request": fork.request + 1 if fork else None,
         "step": fork.step + 1 if fork and fork.step is not None else None,
@@ -32,12 +34,17 @@ def pair_report(pair: Pair) -> dict[str, Any]:
         "drift_max": comparison.drift_max,
         "margin_change_median": comparison.margin_change_median,
         "noise_floor": pair.noise_floor.nats,
-        "valid": comparison.valid,
+        "valid": comparison.valid if finished else None,
         "problems": [*comparison.problems, *comparison.unproven],
         "verdict": f"{pair.verdict.headline} {pair.verdict.detail}".strip(),
         "code": pair.verdict.code,
         "rule": pair.verdict.rule,
     }
+
+
+def is_finished(pair: Pair) -> bool:
+    """Whether both paths have run the episode to its end."""
+    return pair.cached.status is Status.DONE and pair.recompute.status is Status.DONE
 
 
 def row_report(row: PairRow) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -60,7 +60,7 @@ class RequestReport:
 
     cached_tokens: int | None
     evaluated_tokens: int | None
-    chunks: tuple[int, ...]
+    chunks: Sequence[int]
     finish_reason: str  # "stop" | "length" | "cancelled"
     held_before: int | None = None
     slot: int | None = None
@@ -103,7 +103,7 @@ class Request:
     report: RequestReport | None = None
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: Sequence[Span] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,8 @@ class AskPanel(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._lines: list[tuple[str, bool | None]] = []
-        title = text_label("title")
-        title.setText("Ask of this fork")
+        self._title = text_label("title")
+        self.set_fork(True)
         self.run_again = QPushButton("Run both again here")
         self.run_again.setEnabled(False)
         self.run_again.clicked.connect(self.run_again_requested)
@@ -33,7 +33,7 @@ class AskPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        for widget in (title, self.run_again, self._why):
+        for widget in (self._title, self.run_again, self._why):
             layout.addWidget(widget)
         layout.addLayout(self._answers)
         self._why.hide()
@@ -42,6 +42,10 @@ class AskPanel(QWidget):
         """Take the colours of `theme`."""
         self._theme = theme
         self.set_lines(self._lines)
+
+    def set_fork(self, forked: bool) -> None:
+        """Whether there is a fork to ask about; without one the last request is asked again."""
+        self._title.setText("Ask of this fork" if forked else "Ask of this pair")
 
     def set_can_run(self, can: bool, why: str) -> None:
         """Offer the run, or say why it cannot be offered."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.trajectory.episode import Message, ToolCall, ToolResult
-from app.trajectory.pair import Fork, ForkKind
+from app.trajectory.pair import Fork, ForkKind, ForkSide
 from app.trajectory.piece_text import inert, quoted
 from app.trajectory.trajectory import Path, Request, Status, Trajectory
 from app.views.theme import FORK_MARK
@@ -148,10 +148,16 @@ def remarks_before(trajectory: Trajectory, request: Request, fork: Fork | None) 
 def prompt_fork_text(fork: Fork, path: Path) -> str:
     """The sentence in a block whose prompts differ."""
     own, other = (fork.cached, fork.recompute) if path is Path.CACHED else (fork.recompute, fork.cached)
-    here = quoted(own.piece) if own else "the prompt's end"
-    there = quoted(other.piece) if other else "the prompt's end"
+    here, there = (_prompt_token(side) for side in (own, other))
     position = (fork.step or 0) + 1
     return f"{FORK_MARK} The prompts differ first at token {position}: {here} here, {there} on the other path."
+
+
+def _prompt_token(side: ForkSide | None) -> str:
+    """A prompt's token by its quote; by its id where the engine gave no bytes for it."""
+    if side is None:
+        return "the prompt's end"
+    return quoted(side.piece) if side.piece else f"id {side.token_id}"
 
 
 def remarks_after(trajectory: Trajectory, request: Request) -> list[Remark]:

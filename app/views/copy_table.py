@@ -44,6 +44,7 @@ class CopyTable(QTableView):
         lines = []
         for row in sorted({index.row() for index in selection.selectedRows()}) if selection else ():
             cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
+            cells = [cell.replace("\u202f", "") for cell in cells]  # thin spaces are for eyes, not for reports
             lines.append("\t".join(cell for cell in cells if cell))
         return "\n".join(lines)
 

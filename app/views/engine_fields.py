@@ -19,6 +19,9 @@ from PySide6.QtWidgets import (
 
 from app.session import KV_TYPES, EmbeddedSettings, Sampling
 
+TEXT_MARGIN = 5
+"""Pixels before a number, as style.py pads the other fields."""
+
 
 def number(value: int, low: int, high: int, name: str, step: int = 1, zero: str = "") -> QSpinBox:
     """A whole number; `zero` is what the lowest value is called."""
@@ -26,6 +29,7 @@ def number(value: int, low: int, high: int, name: str, step: int = 1, zero: str 
     box.setSpecialValueText(zero)
     box.setAccessibleName(name)
     box.setMinimumWidth(96)
+    box.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)  # a style sheet's padding does not reach it
     return box
 
 
@@ -33,6 +37,7 @@ def fraction(value: float, high: float, name: str) -> QDoubleSpinBox:
     """A number from 0 to `high` with two decimals."""
     box = QDoubleSpinBox(minimum=0.0, maximum=high, value=value, singleStep=0.05, decimals=2)
     box.setAccessibleName(name)
+    box.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)
     return box
 
 

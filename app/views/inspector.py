@@ -85,6 +85,7 @@ class Inspector(QWidget):
         """Show a pair, finished or growing; the cursor stays. `pieces` gives the bytes of the rivals' ids."""
         self._sides = {Path.CACHED: cached, Path.RECOMPUTE: recompute}
         self._fork, self._pieces = fork, pieces
+        self._ask.set_fork(fork is not None)
         self._refresh()
 
     def set_cursor(self, request: int, step: int) -> None:

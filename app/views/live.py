@@ -156,7 +156,12 @@ class LivePair:
                 return
             if left.report is None or right.report is None:
                 return
+            if len(left.steps) != len(right.steps):
+                self.fork = find_fork(cached, recompute)
+                return
             self._checked += 1
+        if cached.status is not Status.RUNNING and recompute.status is not Status.RUNNING:
+            self.fork = find_fork(cached, recompute)  # one of them may have made more requests
 
 
 class LiveRun:

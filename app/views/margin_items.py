@@ -64,6 +64,7 @@ class MarginItems:
         """Take the colours of `theme`; the curves' and bars' come with their data."""
         self.band.setBrush(QColor(theme.near_tie))
         self.band_label.setColor(theme.near_tie_text)
+        self.band_label.fill = pg.mkBrush(theme.near_tie)  # readable over the curves
         for boundary in self.boundaries:
             boundary.setPen(pen(theme.line))
         self.decades.setPen(pen(theme.line, 1, (1, 5)))

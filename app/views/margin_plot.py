@@ -16,7 +16,17 @@ TITLE = "Top-two margin per step, nats (log)"
 SHORT_TITLE = "Margin per step, nats (log)"
 AFTER_FORK = "steps after the fork compare different contexts"
 SHORT_AFTER_FORK = "after the fork: other contexts"
-HEADERS = ((TITLE, AFTER_FORK), (SHORT_TITLE, AFTER_FORK), (TITLE, SHORT_AFTER_FORK), (SHORT_TITLE, SHORT_AFTER_FORK))
+HEADERS = (
+    (TITLE, AFTER_FORK),
+    (SHORT_TITLE, AFTER_FORK),
+    (TITLE, SHORT_AFTER_FORK),
+    (SHORT_TITLE, SHORT_AFTER_FORK),
+    (TITLE, ""),
+    (SHORT_TITLE, ""),
+    ("Margin, nats", ""),
+    ("", ""),
+)
+"""Title and note, from the longest; without a fork there is nothing to note."""
 HELP = (
     "Margin: difference of the two largest logprobs at a step. Below: |Δ|, how far the margin moved from one path to "
     "the other.\nClick: step cursor. Wheel: zoom. Drag: move. Double click: the whole episode."
@@ -129,9 +139,9 @@ class MarginPlot(QWidget):
         """Title and note, in the longest words that fit beside the legend."""
         fork, wide = self._series.fork, self.fontMetrics().horizontalAdvance
         room = self.width() - self._cached.sizeHint().width() - self._recompute.sizeHint().width() - 90
-        title, note = next((h for h in HEADERS if wide(h[0]) * 1.1 + wide(h[1]) < room), (SHORT_TITLE, ""))
-        if fork is None or fork + 1 >= len(self._series):
-            title, note = TITLE, ""
+        notes = fork is not None and fork + 1 < len(self._series)
+        fitting = (h for h in HEADERS if (notes or not h[1]) and wide(h[0]) * 1.1 + wide(h[1]) < room)
+        title, note = next(fitting, HEADERS[-1])
         self._title.setText(title)
         self._note.setText(note)
         self._note.setToolTip(AFTER_FORK if note else "")

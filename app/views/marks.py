@@ -27,6 +27,7 @@ DRIFT = Mark("≈", "near_tie_text", "equal tokens, unequal logprobs")
 INVALID = Mark("✗", "muted", "invalid: not counted")
 UNPROVEN = Mark("?", "near_tie_text", "unproven: not counted")
 OPEN = Mark("…", "muted", "not finished")
+RUNNING = Mark("▶", "cached", "running now")
 
 _BY_CODE = {"equal": EQUAL, "drift": DRIFT, "invalid": INVALID, "unproven": UNPROVEN, "open": OPEN}
 

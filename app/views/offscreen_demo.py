@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.trajectory.events import RunEnded, RunFailed
+from app.trajectory.events import Again, RunEnded, RunFailed
 from app.trajectory.trajectory import Path as RunPath
 from app.views.shots import grab
 from app.views.window import MainWindow
@@ -17,7 +17,10 @@ STEPS_BEFORE_PICTURE = 12
 
 
 class OffscreenDemo(QObject):
-    """Runs the demo in a window and quits the application at its end. `exit_code` is 2 where the run failed."""
+    """Runs the demo in a window, both paths again at its fork, and quits the application at the end.
+
+    `exit_code` is 2 where the run failed.
+    """
 
     def __init__(self, window: MainWindow, folder: Path) -> None:
         super().__init__()
@@ -25,10 +28,10 @@ class OffscreenDemo(QObject):
         self._window = window
         self._folder = folder
         self._pictures: list[Path] = []
-        self._said: set[str] = set()
         control = window.control
         control.pairs_changed.connect(self._picture_of_the_run)
         control.pair_compared.connect(lambda row: print(f"  {row.episode_id}: {row.headline}", flush=True))
+        control.answered_again.connect(self._answered_again)
         control.said.connect(lambda sentence: print(sentence, flush=True))
         control.ended.connect(lambda event: QTimer.singleShot(0, self, lambda: self._ended(event)))
         control.failed.connect(lambda event: QTimer.singleShot(0, self, lambda: self._failed(event)))
@@ -37,8 +40,13 @@ class OffscreenDemo(QObject):
         """Begin."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._window.runs.start(DEMO)
-        if not self._window.control.running:  # it could not begin: the banner says why
-            self._failed(RunFailed(None, self._window.banner.sentence.text(), self._window.banner.hint.text()))
+        if not self._window.control.running:
+            self._could_not_begin()
+
+    def _could_not_begin(self) -> None:
+        """The banner says why."""
+        banner = self._window.banner
+        self._failed(RunFailed(None, banner.sentence.text(), banner.hint.text()))
 
     def _picture_of_the_run(self) -> None:
         bench = self._window.bench()
@@ -48,13 +56,21 @@ class OffscreenDemo(QObject):
             self._pictures.append(self._folder / "demo-running.png")
             QTimer.singleShot(0, self, lambda: self._save("demo-running.png"))
 
+    def _answered_again(self, again: Again) -> None:
+        if again.identical is not None:
+            print(f"  {again.sentence}", flush=True)
+
     def _ended(self, event: RunEnded) -> None:
         pair = self._window.bench().view.pair
         if event.reason == "forked" and pair is not None:
             self._save("demo-fork.png")
-            print(f"\n{pair.verdict.headline}\n{pair.verdict.detail}")
-        else:
-            self._save("demo-end.png")
+            print(f"\n{pair.verdict.headline}\n{pair.verdict.detail}\n\nRunning both again here:", flush=True)
+            self._window.runs.run_again()
+            if not self._window.control.running:
+                self._could_not_begin()
+            return
+        self._save("demo-again.png" if event.reason == "again" else "demo-end.png")
+        if event.reason != "again":
             print(f"\nThe demo ended without a fork ({event.reason}).")
         self._finish()
 

@@ -12,12 +12,14 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from app.trajectory.pair import PairRow
-from app.views.marks import mark_of_row
+from app.views.marks import RUNNING, Mark, mark_of_row
 from app.views.pair_filter import PairFilter
 from app.views.theme import Theme
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 NONE = "—"
+REPEATS = "↻"
+"""Beside an episode that has its verdict and is being run once more."""
 Key = tuple[float, str]
 
 
@@ -73,7 +75,7 @@ def _valid(row: PairRow) -> str:
 COLUMNS = (
     Column("", "Mark", lambda row: mark_of_row(row).glyph, lambda row: mark_of_row(row).meaning, "◆◆ ", narrow=True),
     Column("Episode", "Episode", lambda row: row.episode_id, lambda row: row.episode_id, "messages-88", narrow=True),
-    Column("Fork", "First fork, request:token", _fork, _fork_key, "88:88", narrow=True),
+    Column("Fork", "First fork, request:token", _fork, _fork_key, "888:88", narrow=True),
     Column("Margin", "Recompute margin at the fork, nats", _margin, lambda row: row.margin, "0.0005", True, True),
     Column("Δ", "What the fork changed: outcome, tool calls or only text", changed, changed, "outcome", narrow=True),
     Column("Near ties", "Near ties up to the fork", lambda row: str(row.near_ties), lambda row: row.near_ties, "888",
@@ -95,6 +97,7 @@ class PairModel(QAbstractTableModel):
         super().__init__(parent)
         self.theme = theme
         self.rows: list[PairRow] = []
+        self.running: str | None = None
 
     def set_rows(self, rows: Sequence[PairRow]) -> None:
         """Replace all rows."""
@@ -112,6 +115,21 @@ class PairModel(QAbstractTableModel):
         self.beginInsertRows(QModelIndex(), len(self.rows), len(self.rows))
         self.rows.append(row)
         self.endInsertRows()
+
+    def show_running(self, episode_id: str | None) -> None:
+        """Mark the episode that is being run; one that has its verdict keeps the verdict's mark."""
+        touched = {self.running, episode_id}
+        self.running = episode_id
+        for at, row in enumerate(self.rows):
+            if row.episode_id in touched:
+                self.dataChanged.emit(self.index(at, MARK), self.index(at, EPISODE))
+
+    def mark(self, row: PairRow) -> Mark:
+        """The mark of a row."""
+        return RUNNING if self._runs(row) and row.diverged is None else mark_of_row(row)
+
+    def _runs(self, row: PairRow) -> bool:
+        return self.running is not None and row.episode_id == self.running
 
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
         """One row a pair."""
@@ -137,20 +155,24 @@ class PairModel(QAbstractTableModel):
         """Texts, colours and tool tips of one cell."""
         row, column = self.rows[index.row()], COLUMNS[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.text(row)
+            if index.column() == MARK:
+                return self.mark(row).glyph
+            repeats = index.column() == EPISODE and self._runs(row) and row.diverged is not None
+            return f"{row.episode_id} {REPEATS}" if repeats else column.text(row)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return "\n".join((row.headline, *row.problems))
+            running = (f"{RUNNING.meaning.capitalize()}.",) if self._runs(row) else ()
+            return "\n".join(text for text in (*running, row.headline, *row.problems) if text)
         if role == Qt.ItemDataRole.ForegroundRole:
             return QColor(self._colour(index.column(), row))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(column)
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == MARK:
-            return mark_of_row(row).meaning
+            return self.mark(row).meaning
         return None
 
     def _colour(self, column: int, row: PairRow) -> str:
         if column == MARK:
-            return mark_of_row(row).colour_in(self.theme)
+            return self.mark(row).colour_in(self.theme)
         if row.valid is False or column not in (EPISODE, FORK, MARGIN, VERDICT):
             return self.theme.muted
         return self.theme.faint if column == FORK and not row.diverged else self.theme.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -14,7 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.views.pair_model import CHANGED, COLUMNS, EPISODE, MARK, VERDICT
+from app.views.pair_model import CHANGED, COLUMNS, EPISODE, FORK, MARK, VERDICT
+
+LEAST = (MARK, EPISODE, FORK)
+"""Columns that stay however narrow the table, however large the text."""
 
 
 class _RowDelegate(QStyledItemDelegate):
@@ -92,7 +97,11 @@ class PairRows(QTableView):
         wide = self.fontMetrics().horizontalAdvance
         return max(wide(COLUMNS[column].sample), wide(COLUMNS[column].title)) + 9
 
+    def width_for(self, columns: Iterable[int]) -> int:
+        """Pixels that these columns and a scroll bar need at the present text size."""
+        needed = sum(self._needed(column) for column in columns)
+        return needed + self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
+
     def minimumSizeHint(self) -> QSize:
-        """Wide enough for the columns of a narrow table at the present text size."""
-        narrow = sum(self._needed(column) for column, known in enumerate(COLUMNS) if known.narrow)
-        return QSize(narrow + self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent), 120)
+        """Wide enough for the columns that every table shows."""
+        return QSize(self.width_for(LEAST), 120)

@@ -12,12 +12,13 @@ from app.trajectory.pair import PairRow
 from app.trajectory.trajectory import ExperimentInfo
 from app.views.pair_filter import parse
 from app.views.pair_model import COLUMNS, EPISODE, MARK, PairModel, ShownPairs
-from app.views.pair_rows import PairRows
+from app.views.pair_rows import LEAST, PairRows
 from app.views.pair_summary import counts, local_time, not_counted
 from app.views.text_label import text_label
 from app.views.theme import Theme
 
 NO_PAIRS = "No pairs yet. Press Ctrl+R to run."
+PAIRS_TO_COME = "The pairs come with the run."
 NOTHING_FITS = "No pair fits the filter."
 FILTER_HELP = (
     "forked, equal, drift, open, valid, invalid, unproven, tool, text, outcome; margin<0.1, near>3, request:3, "
@@ -25,6 +26,8 @@ FILTER_HELP = (
 )
 WIDE_PIXELS = 860
 """From this width on all columns are shown, unless a person has chosen."""
+
+NARROW = [column for column, known in enumerate(COLUMNS) if known.narrow]
 
 Wanted = Callable[[int, int], bool]
 
@@ -44,12 +47,14 @@ class PairTable(QWidget):
         self._theme = theme
         self._columns_chosen = False
         self._quiet = False
+        self._running = False
         self.model = PairModel(theme, self)
         self.shown = ShownPairs(self.model, self)
         self.experiments = QComboBox()
         self.filter = QLineEdit()
         self.view = PairRows(theme.cached)
         self._counts, self._footer = text_label("muted"), text_label("muted", wrap=True)
+        self._problem = text_label("problem", wrap=True)
         self._columns = QToolButton()
         self._lay_out()
         self._make_column_actions()
@@ -90,6 +95,7 @@ class PairTable(QWidget):
         upper.addWidget(self.experiments)
         upper.addLayout(heading)
         upper.addWidget(self.filter)
+        upper.addWidget(self._problem)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 8)
         layout.setSpacing(6)
@@ -100,7 +106,7 @@ class PairTable(QWidget):
 
     # -- columns -----------------------------------------------------------------------------------
     def _make_column_actions(self) -> None:
-        self.columns_menu = QMenu("Columns", self)
+        self.columns_menu = QMenu("Pair &columns", self)
         self._column_actions: list[QAction] = []
         for column, known in enumerate(COLUMNS):
             action = self.columns_menu.addAction(known.meaning)
@@ -124,12 +130,17 @@ class PairTable(QWidget):
         self.view.fit_columns()
 
     def _fit(self) -> None:
-        """All columns where there is room, the first five where not; what a person chose stays."""
+        """All columns where there is room, the first five or fewer where not; what a person chose stays."""
         if self._columns_chosen:
             self.view.fit_columns()
             return
-        wide = self.width() >= WIDE_PIXELS
-        self._show_columns([column for column, known in enumerate(COLUMNS) if known.narrow or wide])
+        if self.width() >= WIDE_PIXELS:
+            self._show_columns(range(len(COLUMNS)))
+            return
+        columns = list(NARROW)
+        while self.view.width_for(columns) > self.width() and columns[-1] not in LEAST:
+            columns.pop()
+        self._show_columns(columns)
 
     # -- what is shown -----------------------------------------------------------------------------
     def set_theme(self, theme: Theme) -> None:
@@ -174,10 +185,21 @@ class PairTable(QWidget):
             self._go_to(at)
             self._quiet = False
 
+    def show_run(self, running: bool, episode_id: str | None = None) -> None:
+        """Whether a run goes on, and which episode it is at: its row is marked."""
+        self._running = running
+        self.model.show_running(episode_id)
+        self._count()
+
     def current_row(self) -> PairRow | None:
         """The current pair; None where none is, or the filter hides it."""
         index = self.view.currentIndex()
         return self.shown.row_at(index.row()) if index.isValid() else None
+
+    def current_text(self) -> str:
+        """The current pair's line, all columns, a tab between them."""
+        row = self.current_row()
+        return "" if row is None else "\t".join(known.text(row) for known in COLUMNS)
 
     # -- walking the forked pairs ------------------------------------------------------------------
     def next_forked(self) -> bool:
@@ -231,6 +253,8 @@ class PairTable(QWidget):
 
     def _mark_filter(self, problem: str) -> None:
         self.filter.setProperty("problem", bool(problem))
+        self._problem.setText(problem)
+        self._problem.setVisible(bool(problem))
         self.filter.setToolTip(problem or FILTER_HELP)
         self.filter.setAccessibleDescription(problem or FILTER_HELP)
         warning = f"QLineEdit {{ border: 2px solid {self._theme.recompute}; padding: 2px 6px }}"
@@ -239,7 +263,8 @@ class PairTable(QWidget):
     def _count(self) -> None:
         shown = self.shown.shown_rows()
         self._counts.setText(counts(shown))
-        self.view.empty_text = NOTHING_FITS if self.model.rows else NO_PAIRS
+        nothing = PAIRS_TO_COME if self._running else NO_PAIRS
+        self.view.empty_text = NOTHING_FITS if self.model.rows else nothing
         self.view.setAccessibleDescription(self._counts.text() if shown else self.view.empty_text)
         self._footer.setText(not_counted(self.model.rows))
         self._footer.setVisible(bool(self._footer.text()))
@@ -247,7 +272,7 @@ class PairTable(QWidget):
     # -- events ------------------------------------------------------------------------------------
     def sizeHint(self) -> QSize:
         """As wide as the sketch has it, or as it must be."""
-        return QSize(max(300, self.minimumSizeHint().width()), 600)
+        return QSize(max(300, self.view.width_for(NARROW), self.minimumSizeHint().width()), 600)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """In the filter, Down goes to the rows and Esc clears it."""

@@ -14,7 +14,8 @@ from app.views.find_bar import FindBar, GoToBar
 from app.views.inspector import Inspector
 from app.views.live import LivePair
 from app.views.margin_plot import MarginPlot
-from app.views.pane_pair import PanePair
+from app.views.marks import FORKED, OPEN
+from app.views.pane_pair import NOTHING, PanePair
 from app.views.step_cursor import Place, edge_of_request, near_ties, neighbour, place_of_fork, sizes
 from app.views.theme import Theme
 from app.views.verdict_bar import VerdictBar
@@ -94,15 +95,17 @@ class PairView(QWidget):
         if not self.to_fork():
             self.go_to(0, 0, by_user=False)
 
-    def show_live(self, live: LivePair, pieces: Mapping[int, bytes], headline: str, detail: str, new: bool) -> None:
-        """Show a pair that grows; `new` where another one was shown before."""
+    def show_live(
+        self, live: LivePair, pieces: Mapping[int, bytes], headline: str, detail: str, new: bool, why_not: str
+    ) -> None:
+        """Show a pair that grows; `new` where another one was shown before, `why_not` why it cannot be run again."""
         self.pair = None
         if new:
             self.cursor_is_users = False
             self.inspector.set_again_lines([])
-            self.inspector.set_can_run_again(False, "The run goes on.")
+            self.inspector.set_can_run_again(False, why_not)
         self._show(live.side(Path.CACHED), live.side(Path.RECOMPUTE), live.fork, pieces)
-        self.verdict.show_message(headline, detail)
+        self.verdict.show_message(headline, detail, OPEN if live.fork is None else FORKED)
         for path in Path:
             growing = live.sides.get(path)
             prefill = growing.prefill if growing else None
@@ -113,10 +116,13 @@ class PairView(QWidget):
         elif not self._follow.isActive():
             self._follow.start()
 
-    def show_nothing(self, headline: str, detail: str) -> None:
-        """Show no pair, and say why."""
+    def show_nothing(self, headline: str, detail: str, hint: str = NOTHING) -> None:
+        """Show no pair, and say why; `hint` stands in the empty panes."""
         self.pair = None
+        self.panes.nothing = hint
         self._show(None, None, None, {})
+        for path in Path:
+            self.panes.set_progress(path, "", None)
         self.follow_all()
         self.verdict.show_message(headline, detail)
         self.inspector.set_again_lines([])
@@ -130,6 +136,8 @@ class PairView(QWidget):
     def _show(
         self, cached: Trajectory | None, recompute: Trajectory | None, fork: Fork | None, pieces: Mapping[int, bytes]
     ) -> None:
+        if fork is not None and self._fork is None:
+            self.cursor_is_users = False  # the panes go to a fork that has just been found, and so does all else
         self._sides, self._fork, self._pieces = (cached, recompute), fork, pieces
         self.panes.show_pair(cached, recompute, fork, pieces)
 

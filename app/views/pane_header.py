@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.trajectory.trajectory import Path, Request
 from app.views.provenance_strip import ProvenanceStrip
-from app.views.style import ui_font
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
 
 MARKS = {Path.CACHED: CACHED_MARK, Path.RECOMPUTE: RECOMPUTE_MARK}
@@ -39,6 +38,7 @@ class PaneHeader(QWidget):
         self._progress = ""
         self._focused = False
         self.title = QLabel(f"{MARKS[path]}  {path.value.capitalize()}", textFormat=Qt.TextFormat.PlainText)
+        self.title.setProperty("role", "title")
         self.counts = QLabel(textFormat=Qt.TextFormat.PlainText)
         self.strip = ProvenanceStrip(path, theme)
         row = self._row = QHBoxLayout()
@@ -79,11 +79,7 @@ class PaneHeader(QWidget):
         painter.end()
 
     def set_text_scale(self, scale: float) -> None:
-        """Change the size of all texts."""
-        bold = ui_font(1.05 * scale)
-        bold.setWeight(QFont.Weight.DemiBold)
-        self.title.setFont(bold)
-        self.counts.setFont(ui_font(scale))
+        """Change the size of the strip's legend; the labels follow the application's font."""
         self.strip.set_text_scale(scale)
 
     def show_request(self, request: Request | None) -> None:

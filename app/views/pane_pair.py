@@ -29,7 +29,10 @@ NOTHING = "No pair is open.\n\nPress Ctrl+R to run episodes on both paths,\nor o
 
 
 class PanePair(QWidget):
-    """Shows a pair, loaded or growing. `cursor_moved`(request, step), from 0: the user moved the step cursor."""
+    """Shows a pair, loaded or growing. `cursor_moved`(request, step), from 0: the user moved the step cursor.
+
+    `nothing` is what stands in the panes while there is no pair.
+    """
 
     cursor_moved = Signal(int, int)
 
@@ -43,6 +46,7 @@ class PanePair(QWidget):
         self._state = PaneState()
         self._found: tuple[Position, int] | None = None
         self._cursor_is_users = False
+        self.nothing = NOTHING
         self.panes = {path: TokenPane(path, self._layout, self._painter, self._describe) for path in Path}
         self.headers = {path: PaneHeader(path, theme) for path in Path}
         self.ruler = Ruler(theme)
@@ -148,7 +152,7 @@ class PanePair(QWidget):
         side = self._layout.sides[path]
         if side is None:
             other = any(self._layout.sides.values())
-            return f"The {path.value} path of this episode has not begun." if other else NOTHING
+            return f"The {path.value} path of this episode has not begun." if other else self.nothing
         if side.requests:
             return ""
         return "The first request is on its way." if side.status is Status.RUNNING else "No request was recorded."

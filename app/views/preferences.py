@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QDoubleSpinB
 
 from app import paths
 from app.settings import Settings
-from app.views.engine_fields import number
+from app.views.engine_fields import TEXT_MARGIN, number
 from app.views.style import TEXT_SCALES
 
 THEMES = (("auto", "The system's"), ("light", "Light"), ("dark", "Dark"))
@@ -32,6 +32,7 @@ class Preferences(QDialog):
         self.near_tie = QDoubleSpinBox(
             minimum=0.001, maximum=5.0, decimals=3, singleStep=0.01, suffix=" nat", value=settings.near_tie
         )
+        self.near_tie.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)
         self.threads = number(settings.threads, 0, 256, "Threads", zero="automatic")
         folder = QLabel(str(paths.data_dir()), textFormat=Qt.TextFormat.PlainText, wordWrap=True)
         folder.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

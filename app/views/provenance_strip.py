@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
@@ -33,7 +33,7 @@ class Piece:
     shade: int
 
 
-def pieces_of(spans: tuple[Span, ...]) -> Iterator[Piece]:
+def pieces_of(spans: Sequence[Span]) -> Iterator[Piece]:
     """Spans cut into prefill chunks; neighbouring chunks differ in shade."""
     shade = 0
     for span in spans:
@@ -131,10 +131,12 @@ class ProvenanceStrip(QWidget):
         if self._request is None or not self._pieces or not total:
             self._bar(painter, 0.0, self.width(), "block")
             return
-        unit = self.width() / total
+        unit, covered = self.width() / total, 0.0
         for piece in self._pieces:
-            gap = 1.0 if (piece.stop - piece.start) * unit > 3 else 0.0
-            self._bar(painter, piece.start * unit, piece.stop * unit - gap, self._colour_of(piece))
+            left, right = piece.start * unit, piece.stop * unit
+            if right > covered:  # of thousands, what would be hidden below a neighbour's pixel is left out
+                self._bar(painter, left, right - (1.0 if right - left > 3 else 0.0), self._colour_of(piece))
+                covered = left + 1.0
         fresh = fresh_from(self._request)
         if fresh is not None and fresh < total:
             painter.setBrush(QColor(self._theme.text))
@@ -153,12 +155,16 @@ class ProvenanceStrip(QWidget):
         decodes = any(piece.span.kind == "decode" for piece in self._pieces) or not self._pieces
         none = "" if decodes else " (none)"
         gap = metrics.height()
-        for prefilled, decoded, now in LEGENDS:
-            texts = (prefilled, decoded + none, now)
+        choices = [(prefilled, decoded + none, now) for prefilled, decoded, now in LEGENDS] + list(LEGENDS[-1:])
+        for texts in choices:
             if sum(map(metrics.horizontalAdvance, texts)) + 30 + 2 * gap <= self.width():
                 break
+        else:
+            gap = metrics.height() / 3  # a narrow pane: closer, and what does not fit is left out whole
         x, y = 0.0, 12.0 + metrics.height() / 2
         for text, colour in zip(texts, ("prefill", self._path.value, ""), strict=True):
+            if x + 10 + metrics.horizontalAdvance(text) > self.width():
+                break
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(getattr(self._theme, colour or "text")))
             painter.drawRect(QRectF(x, y - 3, 7, 6) if colour else QRectF(x, y, 7, 1.5))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -98,7 +98,7 @@ class RunDialog(QDialog):
         column.addWidget(self.advanced)
         column.addWidget(self.engine)
         column.addStretch(1)
-        scroll = QScrollArea(widgetResizable=True)
+        scroll = self._scroll = QScrollArea(widgetResizable=True)
         scroll.setWidget(inner)
         foot = QHBoxLayout()
         foot.addWidget(self.said, 1)
@@ -124,6 +124,10 @@ class RunDialog(QDialog):
     def _unfold(self, shown: bool) -> None:
         self.engine.setVisible(shown)
         self.advanced.setText(("▾" if shown else "▸") + " Engine settings")
+        if shown:  # room for them, as far as the screen has it; the rest scrolls
+            wanted = self.height() + self.engine.sizeHint().height()
+            self.resize(self.width(), min(wanted, round(0.9 * self.screen().availableGeometry().height())))
+            QTimer.singleShot(0, self, lambda: self._scroll.ensureWidgetVisible(self.engine))
 
     def _browse(self) -> None:
         name, _ = QFileDialog.getSaveFileName(self, "File to write", str(paths.data_dir()), "Forkpoint (*.forkpoint)")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 WHAT = "Same request, different answer: where, why, and can I show it?"
@@ -16,6 +15,8 @@ HOW = (
     "token where the two fork."
 )
 SHOWN_RECENT = 6
+LINES_WIDE, BUTTON_WIDE = 48, 11
+"""Widths of the page and of its buttons in heights of a line, at any text size."""
 
 
 class StartPage(QWidget):
@@ -33,8 +34,9 @@ class StartPage(QWidget):
         self._recent.setSpacing(0)
         column = QVBoxLayout()
         column.setSpacing(8)
-        column.addWidget(_label("Forkpoint", scale=2.2, role="title"))
-        column.addWidget(_label(WHAT, scale=1.25))
+        self._scaled = [(_label("Forkpoint", role="title"), 2.2), (_label(WHAT), 1.25)]
+        for label, _ in self._scaled:
+            column.addWidget(label)
         column.addSpacing(4)
         column.addWidget(_label(HOW, role="muted"))
         column.addSpacing(18)
@@ -46,11 +48,12 @@ class StartPage(QWidget):
             ("Open the sample", self.sample_requested, False,
              "Recorded earlier, and marked RECORDED; replayable at reading speed."),
         )  # fmt: skip
+        self._buttons: list[QPushButton] = []
         for text, signal, primary, why in offers:
             row = QHBoxLayout()
             button = QPushButton(text)
             button.setProperty("primary", primary)
-            button.setMinimumWidth(170)
+            self._buttons.append(button)
             button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
             button.setAccessibleDescription(why)
             button.clicked.connect(signal)
@@ -62,9 +65,8 @@ class StartPage(QWidget):
                 self.setFocusProxy(button)
         column.addSpacing(18)
         column.addLayout(self._recent)
-        holder = QWidget()
+        holder = self._holder = QWidget()
         holder.setLayout(column)
-        holder.setMaximumWidth(720)
         across = QHBoxLayout()
         across.addStretch(1)
         across.addWidget(holder, 8)
@@ -73,6 +75,23 @@ class StartPage(QWidget):
         whole.addStretch(2)
         whole.addLayout(across)
         whole.addStretch(3)
+        self._scale()
+
+    def _scale(self) -> None:
+        """Headings and width for the present text size."""
+        for label, scale in self._scaled:
+            font = self.font()
+            font.setPointSizeF(font.pointSizeF() * scale)
+            label.setFont(font)
+        for button in self._buttons:
+            button.setMinimumWidth(BUTTON_WIDE * self.fontMetrics().height())
+        self._holder.setMaximumWidth(LINES_WIDE * self.fontMetrics().height())
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the text size, after the style sheet has taken the headings' fonts back to what they were."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_holder"):
+            QTimer.singleShot(0, self, self._scale)
 
     def set_recent(self, files: Sequence[Path]) -> None:
         """Show the newest recent files; none, no heading."""
@@ -90,11 +109,7 @@ class StartPage(QWidget):
             self._recent.addWidget(link)
 
 
-def _label(text: str, scale: float = 1.0, role: str = "") -> QLabel:
+def _label(text: str, role: str = "") -> QLabel:
     label = QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=True)
     label.setProperty("role", role)
-    if scale != 1.0:
-        font = QFont(label.font())
-        font.setPointSizeF(font.pointSizeF() * scale)
-        label.setFont(font)
     return label

@@ -74,7 +74,9 @@ def palette(theme: Theme) -> QPalette:
 
 def style_sheet(theme: Theme) -> str:
     """What the Fusion style draws too heavily: flat buttons, thin lines, quiet scroll bars. No font sizes."""
-    check = (paths.resources_dir() / f"check-{theme.name}.svg").as_posix()
+    check, down, up = (
+        (paths.resources_dir() / f"{name}-{theme.name}.svg").as_posix() for name in ("check", "down", "up")
+    )
     return f"""
 QMenuBar, QStatusBar {{ background: {theme.menu}; color: {theme.muted}; }}
 QMenuBar {{ padding: 2px 4px; border: 0; }}
@@ -105,13 +107,24 @@ QLineEdit, QPlainTextEdit {{ background: {theme.block}; color: {theme.text};
     border: 1px solid {theme.line}; border-radius: 5px; padding: 3px 7px; }}
 QLineEdit:focus, QPlainTextEdit:focus {{ border-color: {theme.cached}; }}
 QLineEdit:disabled {{ color: {theme.faint}; }}
-QSpinBox, QDoubleSpinBox, QComboBox {{ min-height: 24px; }}
+QSpinBox, QDoubleSpinBox, QComboBox {{ background: {theme.block}; color: {theme.text}; min-height: 22px;
+    border: 1px solid {theme.line}; border-radius: 5px; padding: 1px 4px 1px 7px; }}
+QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus, QComboBox:on {{ border-color: {theme.cached}; }}
+QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {theme.faint}; }}
+QComboBox::drop-down {{ subcontrol-origin: padding; subcontrol-position: center right; width: 20px; border: 0; }}
+QComboBox::down-arrow {{ image: url("{down}"); width: 10px; height: 10px; }}
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ subcontrol-origin: border; width: 18px; border: 0; }}
+QAbstractSpinBox::up-button {{ subcontrol-position: top right; }}
+QAbstractSpinBox::down-button {{ subcontrol-position: bottom right; }}
+QAbstractSpinBox::up-arrow {{ image: url("{up}"); width: 8px; height: 8px; }}
+QAbstractSpinBox::down-arrow {{ image: url("{down}"); width: 8px; height: 8px; }}
+QAbstractSpinBox::up-arrow:off, QAbstractSpinBox::down-arrow:off {{ image: none; }}
 QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.faint}; border-radius: 3px;
     background: {theme.block}; }}
 QCheckBox::indicator:checked {{ border-color: {theme.cached}; background: {theme.cached};
     image: url("{check}"); }}
 QCheckBox::indicator:focus {{ border-color: {theme.cached}; }}
-#qt_spinbox_lineedit {{ background: transparent; border: 0; padding: 0 2px; }}
+#qt_spinbox_lineedit {{ background: transparent; border: 0; padding: 0; }}
 QTabBar::tab {{ padding: 5px 12px; border: 0; border-bottom: 2px solid transparent; color: {theme.muted};
     background: transparent; }}
 QTabBar::tab:selected {{ border-bottom-color: {theme.cached}; color: {theme.text}; }}

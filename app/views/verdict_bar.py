@@ -24,8 +24,11 @@ def _label() -> QLabel:
 
 
 def _unbroken(headline: str) -> str:
-    """No line break inside a quoted token: a token's space at a line's end would not be seen."""
-    return re.sub(r"‘[^’]*’", lambda quoted: quoted[0].replace(" ", "\u00a0"), headline)
+    """No line break inside a quoted token: a token's space at a line's end would not be seen.
+
+    A token may hold a closing quote itself; the one that ends it is followed as `wording` goes on after a token.
+    """
+    return re.sub(r"‘.*?’(?= against | \(id |\.|$)", lambda quoted: quoted[0].replace(" ", "\u00a0"), headline)
 
 
 class VerdictBar(QWidget):
@@ -71,12 +74,12 @@ class VerdictBar(QWidget):
             self.show_message("", "")
             return
         reasons = () if comparison is None else (*comparison.problems, *comparison.unproven)
-        rule = "\n".join(text for text in (verdict.rule, *reasons) if text)
+        rule = "\n".join(text for text in (verdict.rule, *(r for r in reasons if r not in verdict.rule)) if text)
         self._show(mark_of_code(verdict.code), verdict.headline, verdict.detail, rule)
 
-    def show_message(self, headline: str, detail: str = "") -> None:
+    def show_message(self, headline: str, detail: str = "", mark: Mark = OPEN) -> None:
         """Show the state of something that has no verdict yet, e.g. a run that goes on."""
-        self._show(OPEN, headline, detail, "")
+        self._show(mark, headline, detail, "")
 
     def text(self) -> str:
         """Headline, detail and the rule where it is unfolded, a line each: what a person copies."""

@@ -112,6 +112,7 @@ class MainWindow(QMainWindow):
             bench.view.set_text_scale(self.settings.text_scale)
             bench.set_near_tie(self.settings.near_tie)
             self._bench = bench
+            window_actions.add_columns_menu(self.actions_by_name, bench.table.columns_menu)
             self.stack.addWidget(bench)
             self._place_splitters()
         if self.stack.currentWidget() is not self._bench:
@@ -128,7 +129,7 @@ class MainWindow(QMainWindow):
         """The sketch's proportions at this size; later the splitters keep what a person makes of them."""
         assert self._bench is not None
         width, height = max(self.width(), 900), max(self.height(), 600)
-        table = min(max(250, round(0.215 * width)), 340)
+        table = max(min(self._bench.table.sizeHint().width(), width // 4), min(round(0.215 * width), 340))
         inspector = min(max(250, round(0.215 * width)), 340)
         self._bench.setSizes([table, width - table])
         self._bench.view.columns.setSizes([width - table - inspector, inspector])

@@ -42,9 +42,9 @@ ENTRIES = (
     Entry("unfold_all", "View", "&Unfold all", ("Ctrl+Shift+]", "Ctrl+}")),
     Entry("lock_scroll", "View", "&Lock scrolling of both panes", ("Ctrl+L",), checkable=True),
     Entry("swap_sides", "View", "S&wap sides", ("Ctrl+Alt+X",)),
-    Entry("show_table", "View", "&Pairs", checkable=True, line_before=True),
-    Entry("show_inspector", "View", "&Inspector", checkable=True),
-    Entry("show_plot", "View", "&Margin plot", checkable=True),
+    Entry("show_table", "View", "&Pairs", ("Ctrl+1",), checkable=True, line_before=True),
+    Entry("show_inspector", "View", "&Inspector", ("Ctrl+2",), checkable=True),
+    Entry("show_plot", "View", "&Margin plot", ("Ctrl+3",), checkable=True),
     Entry("larger", "View", "L&arger text", ("Ctrl+=", "Ctrl++"), line_before=True),
     Entry("smaller", "View", "&Smaller text", ("Ctrl+-",)),
     Entry("normal_size", "View", "&Normal text size", ("Ctrl+0",)),
@@ -116,6 +116,12 @@ def recent_menu(window: QMainWindow, before: QAction) -> QMenu:
     file_menu = next(owner for owner in before.associatedObjects() if isinstance(owner, QMenu))
     file_menu.insertMenu(before, menu)
     return menu
+
+
+def add_columns_menu(actions: Mapping[str, QAction], columns: QMenu) -> None:
+    """The pair table's columns as a submenu, below the switch that shows the table."""
+    view_menu = next(owner for owner in actions["show_table"].associatedObjects() if isinstance(owner, QMenu))
+    view_menu.insertMenu(actions["show_inspector"], columns)
 
 
 def keys_of(entry: Entry) -> list[str]:

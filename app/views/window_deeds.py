@@ -9,8 +9,10 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
 
+from app.trajectory.piece_text import inert
 from app.views import help_pages
 from app.views.copy_table import CopyTable
+from app.views.evidence import evidence
 from app.views.window_runs import DEMO
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from app.views.workbench import Workbench
 
 Deed = Callable[[], object]
+SAID_CHARACTERS = 40
 
 
 def deeds_of(window: MainWindow) -> dict[str, Deed]:
@@ -84,10 +87,10 @@ def _deeds_on_a_pair(window: MainWindow) -> dict[str, Deed]:
 
     return {
         "copy": lambda: copy(window),
-        "copy_tokens": view(lambda v: v.panes.copy_selection("tokens")),
-        "copy_ids": view(lambda v: v.panes.copy_selection("ids")),
-        "copy_rows": view(lambda v: v.panes.copy_selection("rows")),
-        "copy_verdict": view(copy_verdict),
+        "copy_tokens": view(lambda v: say_copied(window, v.panes.copy_selection("tokens"))),
+        "copy_ids": view(lambda v: say_copied(window, v.panes.copy_selection("ids"))),
+        "copy_rows": view(lambda v: say_copied(window, v.panes.copy_selection("rows"))),
+        "copy_verdict": lambda: copy_verdict(window),
         "find": view(lambda v: v.find_bar.open()),
         "find_next": view(lambda v: v.find_bar.search(backwards=False)),
         "find_previous": view(lambda v: v.find_bar.search(backwards=True)),
@@ -116,22 +119,36 @@ def _deeds_on_a_pair(window: MainWindow) -> dict[str, Deed]:
 
 def copy(window: MainWindow) -> None:
     """Copy what is selected where the keyboard is; else the selection of the panes."""
-    focus = QApplication.focusWidget()
-    if isinstance(focus, QLabel) and focus.hasSelectedText():
-        QGuiApplication.clipboard().setText(focus.selectedText())
-    elif isinstance(focus, QLineEdit):
+    focus, bench = QApplication.focusWidget(), window.shown_bench
+    if isinstance(focus, QLineEdit):
         focus.copy()
+        return
+    if isinstance(focus, QLabel) and focus.hasSelectedText():
+        text = focus.selectedText()
     elif isinstance(focus, CopyTable) and focus.selected_text():
-        QGuiApplication.clipboard().setText(focus.selected_text())
-    elif window.shown_bench is not None:
-        window.shown_bench.view.panes.copy_selection("text")
+        text = focus.selected_text()
+    elif bench is not None and focus is bench.table.view:
+        text = bench.table.current_text()
+    elif bench is not None:
+        text = bench.view.panes.copy_selection("text")
+    else:
+        return
+    QGuiApplication.clipboard().setText(text)
+    say_copied(window, text)
 
 
-def copy_verdict(view: PairView) -> None:
-    """The verdict as plain text, with its rule."""
-    if view.pair is not None:
-        verdict = view.pair.verdict
-        QGuiApplication.clipboard().setText(f"{verdict.headline}\n{verdict.detail}\n{verdict.rule}")
+def say_copied(window: MainWindow, text: str) -> None:
+    """What is on the clipboard now, as far as a line shows it."""
+    shown = " ".join(text.split())
+    window.say(f"Copied: {inert(shown[:SAID_CHARACTERS])}{'…' if len(shown) > SAID_CHARACTERS else ''}")
+
+
+def copy_verdict(window: MainWindow) -> None:
+    """The verdict as plain text, with its rule and what proves it: for an issue."""
+    bench = window.shown_bench
+    if bench is not None and bench.view.pair is not None and bench.experiment is not None:
+        QGuiApplication.clipboard().setText(evidence(bench.view.pair, bench.experiment))
+        window.say("Copied the verdict, its rule and the proof of reuse.")
 
 
 def close_innermost(window: MainWindow) -> None:

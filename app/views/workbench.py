@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -9,14 +11,19 @@ from app.errors import AppError
 from app.session import Session
 from app.trajectory.events import RunEnded, RunStarted
 from app.trajectory.pair import PairRow
-from app.trajectory.trajectory import ExperimentInfo, Path
+from app.trajectory.trajectory import ExperimentInfo, Path, Trajectory
 from app.views.live import LivePair, PairKey
 from app.views.pair_table import PairTable
 from app.views.pair_view import PairView
 from app.views.run_control import Kind, RunControl
 from app.views.theme import Theme
 
-WAITING = ("Loading the engine…", "The first tokens come in a few seconds. What is recorded stays, whatever happens.")
+WAITING = (
+    "Loading the engine…",
+    "The first tokens come in a few seconds. What is recorded stays, whatever happens.",
+    "Nothing has been asked yet.",
+)
+"""Headline, detail and what the empty panes say."""
 
 
 class Workbench(QSplitter):
@@ -90,6 +97,9 @@ class Workbench(QSplitter):
         self.table.set_experiments(experiments, experiment.id)
         self.table.set_rows(rows)
         self.experiment_changed.emit()
+        self._show_first(rows)
+
+    def _show_first(self, rows: Sequence[PairRow]) -> None:
         forked = [row for row in rows if row.diverged and row.valid]
         compared = [row for row in rows if row.diverged is not None]
         first = next(iter(forked or compared or rows), None)
@@ -161,6 +171,7 @@ class Workbench(QSplitter):
         self.close_session()
         self.following = False
         self.follow(True)
+        self.table.show_run(True)
         self._say(headline)
 
     def experiment_started(self, session: Session, event: RunStarted) -> None:
@@ -175,6 +186,7 @@ class Workbench(QSplitter):
 
     def run_ended(self, event: RunEnded | None) -> None:
         """Read the file once more, and stand where the run led: on the fork it found, else where a person looks."""
+        self.table.show_run(False)
         if self.session is None or self.experiment is None:
             if self.shown is None:
                 self.show_empty("Nothing was recorded.", "Press Ctrl+R to run again.")
@@ -183,20 +195,25 @@ class Workbench(QSplitter):
         experiments = self.session.experiments()
         self.experiment = next(e for e in experiments if e.id == self.experiment.id)
         self.table.set_experiments(experiments, self.experiment.id)
-        self.table.set_rows(self.session.rows(self.experiment.id))
+        rows = self.session.rows(self.experiment.id)
+        self.table.set_rows(rows)
         self.experiment_changed.emit()
         if event is not None and event.reason == "forked" and event.episode_id is not None:
             key = (event.episode_id, 1)
-        if key is not None and (self._shown_live or key != self.shown or self.view.pair is None):
+        if key is None:
+            self._show_first(rows)
+        elif self._shown_live or key != self.shown or self.view.pair is None:
             self.show_pair(key)
         else:
             self.view.inspector.set_can_run_again(*self.can_run_again())
 
     def _say(self, sentence: str) -> None:
         if self.session is None and not self._control.live.newest:
-            self.view.show_nothing(sentence, WAITING[1])
+            self.view.show_nothing(sentence, *WAITING[1:])
 
     def _pair_began(self, key: PairKey) -> None:
+        if self._control.kind is Kind.RUN:
+            self.table.show_run(True, key[0])
         if self.following or self._control.kind is Kind.REPLAY:
             self.show_pair(key)
 
@@ -217,7 +234,8 @@ class Workbench(QSplitter):
         assert self.shown is not None
         live.look_for_fork()
         headline, detail = live_words(live, self.shown, self._control.kind)
-        self.view.show_live(live, self._control.live.pieces, headline, detail, new)
+        why_not = "A replay is going on." if self._control.kind is Kind.REPLAY else "The run goes on."
+        self.view.show_live(live, self._control.live.pieces, headline, detail, new, why_not)
 
 
 def live_words(live: LivePair, key: PairKey, kind: Kind) -> tuple[str, str]:
@@ -225,13 +243,23 @@ def live_words(live: LivePair, key: PairKey, kind: Kind) -> tuple[str, str]:
     episode, repeat = key
     what = "RECORDED · replaying" if kind is Kind.REPLAY else "Running"
     again = f", repeat {repeat}" if repeat > 1 else ""
-    if live.fork is not None:
-        return f"{what} {episode}{again}: forked at {live.fork.label}", "What follows compares different contexts."
     cached, recompute = live.side(Path.CACHED), live.side(Path.RECOMPUTE)
     now = recompute if recompute is not None and kind is Kind.RUN else cached or recompute
     if now is None:
         return f"{what} {episode}{again}", ""
     path = "both paths side by side" if kind is Kind.REPLAY else f"the {now.path} path"
-    place = f"Request {len(now.requests)}, token {len(now.requests[-1].steps)}." if now.requests else ""
+    place = _place_in(now)
+    if live.fork is not None:
+        goes_on = "the replay goes on" if kind is Kind.REPLAY else f"{path} goes on"
+        detail = f"{what} {episode}{again}. {place} What follows the fork answers other contexts."
+        return f"Forked at {live.fork.place}; {goes_on}", detail
     so_far = " No fork so far." if recompute is not None else ""
     return f"{what} {episode}{again} on {path}", place + so_far
+
+
+def _place_in(growing: Trajectory) -> str:
+    """Where an answer is that grows."""
+    if not growing.requests:
+        return ""
+    tokens = len(growing.requests[-1].steps)
+    return f"Request {len(growing.requests)}, " + (f"token {tokens}." if tokens else "its prompt.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
-MODULES = ("engine", "recording", "panes", "window")
+MODULES = ("engine", "recording", "pair", "window")
 """Each prints its figures with their bars and exits 1 where one is missed; a process of its own keeps them apart."""
 
 
@@ -13,7 +14,7 @@ def main() -> int:
     """Run all, then say which missed a bar."""
     missed = []
     for module in MODULES:
-        print(f"\n== {module}", flush=True)
+        print(f"\n== {module} (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)", flush=True)
         if subprocess.run([sys.executable, "-m", f"tests.bench.{module}"], check=False).returncode:
             missed.append(module)
     print(f"\nmissed: {', '.join(missed)}" if missed else "\nevery bar is met")

@@ -28,8 +28,8 @@ from app.workload.chat import ChatTemplate
 
 THREADS = 1
 BLOCKS = 10
-DECODE = (16, 96)  # prompt tokens, steps
-PREFILL = (1024, 1)
+DECODE = (16, 80)  # prompt tokens, steps
+PREFILL = (512, 1)
 BARS = {"decode": 0.95, "prefill": 0.97}
 
 

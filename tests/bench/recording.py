@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from itertools import product
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
@@ -35,6 +36,17 @@ ARGUMENTS = {"day": "Tuesday", "calendar": "work"}
 CALL = ToolCall(
     "list_events", ARGUMENTS, '{"tool": "list_events", "arguments": {"day": "Tuesday", "calendar": "work"}}'
 )
+RAW_REQUEST = (
+    '{"id_slot": 0, "cache_prompt": true, "n_predict": 64, "stream": true, "temperature": 0.0, "top_k": 1, '
+    '"n_probs": 5, "post_sampling_probs": false, "return_tokens": true, "timings_per_token": false}'
+)
+RAW_RESPONSE = (
+    '{"index": 0, "id_slot": 0, "stop": true, "model": "SmolLM2-135M-Instruct-Q4_1.gguf", "tokens_predicted": 64, '
+    '"tokens_evaluated": 1214, "truncated": false, "stop_type": "limit", "stopping_word": "", "tokens_cached": 1277, '
+    '"timings": {"cache_n": 1093, "prompt_n": 121, "prompt_ms": 812.52, "prompt_per_token_ms": 6.715, '
+    '"prompt_per_second": 148.919, "predicted_n": 64, "predicted_ms": 1031.4, "predicted_per_second": 62.05}}'
+)
+"""A server's bodies without the ids and per-token arrays, which are held already."""
 RESULT, ADDED = ToolResult("list_events", TEXT, True), Message("tool", TEXT, "list_events")
 
 
@@ -62,8 +74,10 @@ def prepare(episodes: int, steps: int, added_tokens: int = 120) -> list[list[Pre
             chunks = (len(prompt) - cached,)
             spans = ledger.take(f"bench-{episode} r{index + 1}", prompt, cached, chunks, ids)
             checks = {"n_p_eval": chunks[0], "n_eval": steps - 1, "seq_pos_max": len(prompt) + steps - 2}
+            times = (120.5, 118.25, 940.1)
+            bodies = (RAW_REQUEST, RAW_RESPONSE)
             report = RequestReport(
-                cached, *(chunks[0], chunks, "stop", len(context), None, 120.5, 118.25, 940.1), checks
+                cached, *(chunks[0], chunks, "stop", len(context), None, *times), checks, None, None, *bodies
             )
             batches = [answer[start : start + BATCH] for start in range(0, steps, BATCH)]
             made[-1].append(Prepared(Prompt(prompt, index, (ADDED,)), batches, report, spans))
@@ -124,15 +138,17 @@ def bytes_a_step(folder: FilePath) -> float:
 def prompts_on_disk(folder: FilePath) -> float:
     """How much larger a file is for its prompts, over 4 bytes for each token that is new in its prompt.
 
-    20 episodes of 15 requests growing to 7,000 tokens, against the same requests with nothing new in their prompts.
+    Episodes of 15 requests growing to 7,000 tokens, against the same requests with nothing new in their prompts; with
+    short and long answers, because how well a row fills its page depends on all of it.
     """
-    sizes = []
-    for added_tokens in (450, 0):
-        file = folder / f"prompts-{added_tokens}.forkpoint"
+    sizes = {450: 0, 0: 0}
+    answers = range(8, BATCH + 1, 8)
+    for steps, added_tokens in product(answers, sizes):
+        file = folder / f"prompts-{steps}-{added_tokens}.forkpoint"
         with closing(Recorder(file)) as recorder:
-            record(recorder, recorder.add_experiment("bench", {}, {}), prepare(20, 20, added_tokens))
-        sizes.append(file.stat().st_size)
-    return (sizes[0] - sizes[1]) / (4 * 450 * REQUESTS * 20)
+            record(recorder, recorder.add_experiment("bench", {}, {}), prepare(4, steps, added_tokens))
+        sizes[added_tokens] += file.stat().st_size
+    return (sizes[450] - sizes[0]) / (4 * 450 * REQUESTS * 4 * len(answers))
 
 
 def main() -> bool:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # Qt is imported after the platform is chosen
+    from collections.abc import Iterator
+
     from pytestqt.qtbot import QtBot
 
+    from app.application import Application
     from app.trajectory.events import Event
     from app.views.window import MainWindow
     from tests.views.fakes import FakeProduct
-    from tests.views.made_windows import MakeWindow
+    from tests.views.made_windows import Dress, MakeWindow
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -44,3 +47,15 @@ def make_window(qtbot: QtBot) -> MakeWindow:
         return window, product
 
     return make
+
+
+@pytest.fixture
+def dress(qapp: Application) -> Iterator[Dress]:
+    """Dresses the application in a theme and a text size, as the product does; afterwards it is as it was."""
+    from app.views.style import apply_theme
+
+    before = qapp.font(), qapp.palette(), qapp.styleSheet()
+    yield lambda theme, text_scale: apply_theme(qapp, theme, text_scale)
+    qapp.setFont(before[0])
+    qapp.setPalette(before[1])
+    qapp.setStyleSheet(before[2])

@@ -16,12 +16,14 @@ from app.trajectory.events import (
 from app.trajectory.pair import Pair
 from app.trajectory.trajectory import Path as RunPath
 from app.views.pair_view import PairView
+from app.views.theme import Theme
 from app.views.window import MainWindow
 from app.views.workbench import Workbench
 from tests.views.fakes import FakeProduct, made_up_pairs
 
 PAIRS = made_up_pairs(7)
 FILE = Path("calendar.forkpoint")
+Dress = Callable[[Theme, float], None]
 MakeWindow = Callable[..., tuple[MainWindow, FakeProduct]]
 
 

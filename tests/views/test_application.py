@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QTimer, qInstallMessageHandler, qWarning
 from PySide6.QtGui import QFileOpenEvent, QImage
 
 from app import application as root
@@ -16,6 +16,7 @@ from app import paths, session
 from app.application import Application, Desktop
 from app.engine.base import Engine
 from app.engine.scripted import ScriptedEngine
+from app.errors import StoreError
 from app.settings import Settings
 from app.views.theme import DARK, LIGHT
 from app.views.window import MainWindow
@@ -76,6 +77,14 @@ def test_a_bug_is_shown_as_one_and_the_window_lives_on(desktop: Desktop, caplog:
     assert "a slot fell over" in caplog.text
 
 
+def test_damage_that_shows_only_where_a_person_looks_is_no_bug(desktop: Desktop) -> None:
+    window = desktop.open_window()
+    error = StoreError("The file is damaged.", "Copy it again.")
+    desktop.say_bug(StoreError, error, None)
+    assert window.banner.sentence.text().endswith("The file is damaged.")
+    assert window.banner.hint.text() == "Copy it again."
+
+
 def test_settings_that_cannot_be_saved_are_said(desktop: Desktop, tmp_path: Path) -> None:
     window = desktop.open_window()
     (tmp_path / "file").write_text("")
@@ -92,7 +101,7 @@ def test_the_demo_without_a_display_saves_pictures_and_says_the_verdict(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def opened(*_args: object) -> Engine:
+    def opened(*_args: object, **_options: object) -> Engine:
         return ScriptedEngine(forking)
 
     monkeypatch.setattr(session, "open_engine", opened)
@@ -100,9 +109,24 @@ def test_the_demo_without_a_display_saves_pictures_and_says_the_verdict(
     assert root.offscreen_demo(tmp_path / "pictures") == 0
     said = capsys.readouterr().out
     assert "Forked at request" in said
-    picture = tmp_path / "pictures" / "demo-fork.png"
-    assert str(picture) in said
-    assert QImage(str(picture)).width() == 1440
+    assert said.index("Forked at request") < said.index("recompute again: identical") < said.index("cached again: ide")
+    for picture in (tmp_path / "pictures" / "demo-fork.png", tmp_path / "pictures" / "demo-again.png"):
+        assert str(picture) in said
+        assert QImage(str(picture)).width() == 1440
+
+
+@pytest.mark.usefixtures("qapp")
+def test_without_a_display_one_message_of_qt_is_not_printed_and_all_others_are() -> None:
+    said: list[str] = []
+    before = qInstallMessageHandler(lambda _kind, _context, message: said.append(message))
+    try:
+        with root.without_display():
+            qWarning("This plugin does not support propagateSizeHints()")
+            qWarning("This plugin does not support propagateSizeHints() at all")
+        qWarning(root.OFFSCREEN_NOISE)
+    finally:
+        qInstallMessageHandler(before)
+    assert said == ["This plugin does not support propagateSizeHints() at all", root.OFFSCREEN_NOISE]
 
 
 def test_main_opens_its_files_and_ends_with_them(

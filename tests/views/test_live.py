@@ -9,7 +9,7 @@ from app.trajectory.pair import ForkKind
 from app.trajectory.trajectory import Path, Status, Trajectory
 from app.views.live import GrowingSteps, LiveRun
 from app.views.replay import replay_events
-from tests.builders import forked_pair_of_trajectories, step
+from tests.builders import forked_pair_of_trajectories, request, step
 from tests.views.fakes import pair_of
 
 
@@ -55,13 +55,13 @@ def test_a_finished_request_stays_the_same_object_while_the_next_one_grows() -> 
     cached, _ = forked_pair_of_trajectories()
     live, shown = LiveRun(), []
     live.take(TrajectoryStarted(1, "made-00", "made", Path.CACHED, 1))
-    for request in cached.requests[:2]:
-        live.take(RequestStarted(1, request.index, request.prompt))
-        for number in range(len(request.steps)):
-            live.take(StepsTaken(1, request.index, (request.steps.step(number, {}),)))
+    for own in cached.requests[:2]:
+        live.take(RequestStarted(1, own.index, own.prompt))
+        for number in range(len(own.steps)):
+            live.take(StepsTaken(1, own.index, (own.steps.step(number, {}),)))
             shown.append(side_of(live))
-        assert request.report is not None
-        live.take(RequestFinished(1, request.index, request.report, (), (), ()))
+        assert own.report is not None
+        live.take(RequestFinished(1, own.index, own.report, (), (), ()))
     first = {id(side.requests[0]) for side in shown if len(side.requests) == 2}
     assert len(first) == 1
 
@@ -94,6 +94,36 @@ def test_the_fork_is_seen_as_soon_as_both_sides_hold_it() -> None:
             assert isinstance(event, StepsTaken)
             assert (shown.fork.kind, shown.fork.request, shown.fork.step) == (ForkKind.TOKEN, 2, 16)
     assert seen_at is not None
+
+
+def test_an_answer_that_ends_earlier_is_a_fork_while_the_run_goes_on() -> None:
+    cached, recompute = forked_pair_of_trajectories()
+    whole = recompute.requests[1]
+    short = request(1, whole.prompt.ids.tolist(), [whole.steps.step(number, {}) for number in range(12)])
+    same = replace(recompute, id=cached.id, path=Path.CACHED, requests=(recompute.requests[0], short))
+    live = LiveRun()
+    for _, event in replay_events(pair_of(same, recompute), side_by_side=False):
+        live.take(event)
+        if isinstance(event, RequestFinished) and (event.trajectory_id, event.index) == (recompute.id, 1):
+            break
+    shown = live.pair((cached.episode_id, 1))
+    assert shown is not None
+    shown.look_for_fork()
+    assert shown.fork is not None
+    assert (shown.fork.kind, shown.fork.place) == (ForkKind.LENGTH, "request 2, token 13")
+
+
+def test_a_request_that_only_one_path_makes_is_a_fork_once_both_have_ended() -> None:
+    cached, recompute = forked_pair_of_trajectories()
+    same = replace(recompute, id=cached.id, path=Path.CACHED, requests=recompute.requests[:2])
+    live = LiveRun()
+    for _, event in replay_events(pair_of(same, recompute), side_by_side=False):
+        live.take(event)
+    shown = live.pair((cached.episode_id, 1))
+    assert shown is not None
+    shown.look_for_fork()
+    assert shown.fork is not None
+    assert (shown.fork.kind, shown.fork.place) == (ForkKind.REQUESTS, "request 3")
 
 
 def test_a_side_that_is_only_shorter_so_far_has_not_forked() -> None:

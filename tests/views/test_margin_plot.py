@@ -169,3 +169,14 @@ def test_the_header_uses_shorter_words_where_there_is_less_room(plot: MarginPlot
         labels = (plot._title, plot._cached, plot._recompute, plot._note)
         assert [label.text() for label in labels if label.width() < label.sizeHint().width()] == []
     assert plot._note.text() != AFTER_FORK
+
+
+@pytest.mark.parametrize("width", [330, 430, 560, 700, 1000])
+@pytest.mark.parametrize("forked", [True, False])
+def test_the_header_is_never_cut(plot: MarginPlot, width: int, forked: bool) -> None:
+    plot.show_pair(*forked_pair_of_trajectories(), FORK if forked else None)
+    plot.set_cursor(2, 16)
+    plot.resize(width, 260)
+    QApplication.processEvents()
+    assert plot._title.width() >= plot._title.fontMetrics().horizontalAdvance(plot._title.text())
+    assert plot._note.width() >= plot._note.fontMetrics().horizontalAdvance(plot._note.text())

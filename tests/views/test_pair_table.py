@@ -76,11 +76,14 @@ def test_an_unknown_word_marks_the_field_and_leaves_the_rows(table: PairTable) -
     table.filter.setText("forkde")
     assert column(table, EPISODE) == [row.episode_id for row in ROWS]
     assert "“forkde”" in table.filter.toolTip()
+    assert table._problem.isVisible()
+    assert table._problem.text() == table.filter.toolTip()
     assert LIGHT.recompute in table.filter.styleSheet()
     table.set_theme(DARK)
     assert DARK.recompute in table.filter.styleSheet()
     table.filter.setText("forked")
     assert table.filter.styleSheet() == ""
+    assert not table._problem.isVisible()
 
 
 @pytest.mark.parametrize(("order", "last"), [(Qt.SortOrder.AscendingOrder, "—"), (Qt.SortOrder.DescendingOrder, "—")])
@@ -178,6 +181,35 @@ def test_narrow_shows_five_columns_wide_all_and_a_choice_stays(table: PairTable)
     table.resize(1100, 600)
     assert NEAR_TIES in shown_columns(table)
     assert VERDICT not in shown_columns(table)
+
+
+def test_large_text_leaves_out_columns_rather_than_the_panes(table: PairTable) -> None:
+    font = table.font()
+    font.setPointSizeF(1.5 * font.pointSizeF())
+    table.setFont(font)
+    table.view.setFont(font)
+    table.resize(300, 600)
+    assert shown_columns(table) == [MARK, EPISODE, FORK]
+    assert table.view.minimumSizeHint().width() <= 300
+    table.resize(table.sizeHint().width(), 600)
+    assert shown_columns(table) == [0, 1, 2, 3, 4]
+
+
+def test_the_episode_that_runs_is_marked_and_a_verdict_s_mark_stays(table: PairTable) -> None:
+    table.set_rows([EQUAL, replace(EQUAL, episode_id="units-01", diverged=None, code="open", headline="")])
+    table.show_run(True, "units-01")
+    assert column(table, MARK) == ["○", "▶"]
+    assert table.model.data(table.model.index(1, MARK), Qt.ItemDataRole.AccessibleTextRole) == "running now"
+    table.show_run(True, "files-00")
+    assert column(table, MARK) == ["○", "…"]
+    assert column(table, EPISODE) == ["files-00 ↻", "units-01"]
+    table.show_run(False)
+    assert column(table, EPISODE) == ["files-00", "units-01"]
+
+
+def test_a_line_is_copied_whole(table: PairTable) -> None:
+    table.select("calendar-02")
+    assert table.current_text().split("\t")[:4] == ["◆", "calendar-02", "3:17", "0.04"]
 
 
 def test_an_empty_table_says_what_to_do_next(table: PairTable) -> None:

@@ -12,6 +12,7 @@ from app.views.pane_header import PaneHeader, counts_text
 from app.views.provenance_strip import ProvenanceStrip, pieces_of, summary
 from app.views.theme import LIGHT
 from tests.builders import request, step
+from tests.views.made_windows import Dress
 
 
 def test_a_span_of_several_chunks_is_cut_and_neighbouring_chunks_differ_in_shade() -> None:
@@ -82,3 +83,26 @@ def test_a_prefill_takes_the_place_of_the_counts_until_it_ends(qtbot: QtBot) -> 
     assert header.counts.text() == "prefill 310 of 450"
     header.set_progress("", None)
     assert header.counts.text() == "90 cached · 10 evaluated"
+
+
+def test_the_head_of_a_pane_follows_the_text_size(qtbot: QtBot, dress: Dress) -> None:
+    head = PaneHeader(Path.CACHED, LIGHT)
+    qtbot.addWidget(head)
+    head.show()
+    dress(LIGHT, 1.0)
+    small = head.title.sizeHint().height(), head.counts.sizeHint().height()
+    dress(LIGHT, 2.0)
+    assert head.title.sizeHint().height() > 1.5 * small[0]
+    assert head.counts.sizeHint().height() > 1.5 * small[1]
+
+
+@pytest.mark.parametrize("width", [90, 140, 200, 320])
+def test_a_narrow_legend_leaves_out_whole_words(qtbot: QtBot, width: int) -> None:
+    strip = ProvenanceStrip(Path.RECOMPUTE, LIGHT)
+    qtbot.addWidget(strip)
+    strip.show_request(request(1, range(100), [step(1)]))
+    strip.set_text_scale(1.5)
+    strip.resize(width, strip.sizeHint().height())
+    image = strip.grab().toImage()
+    edge = {image.pixelColor(width - 1, y).name() for y in range(12, image.height())}
+    assert len(edge) == 1, "a word runs out of the strip"

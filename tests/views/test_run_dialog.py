@@ -124,3 +124,11 @@ def test_preferences_change_the_settings_only_when_accepted(qtbot: QtBot) -> Non
     dialog.accept()
     assert (settings.theme, settings.near_tie, settings.threads) == ("dark", 0.25, 3)
     settings.check()
+
+
+def test_the_engine_settings_get_room_when_they_are_unfolded(dialog: RunDialog, qtbot: QtBot) -> None:
+    dialog.show()
+    before = dialog.height()
+    dialog.advanced.click()
+    qtbot.waitUntil(lambda: dialog.engine.visibleRegion().boundingRect().height() >= dialog.engine.height() - 1)
+    assert dialog.height() > before

@@ -86,3 +86,23 @@ def test_it_reads_aloud_and_takes_another_theme(bar: VerdictBar) -> None:
     assert bar.accessibleDescription().startswith("forked. Forked at request 3")
     bar.set_theme(DARK)
     assert DARK.fork in bar._glyph.styleSheet()
+
+
+@pytest.mark.parametrize(
+    ("headline", "kept"),
+    [
+        ("Forked: ‘’ and’ against ‘ or’.", ("‘’\u00a0and’", "‘\u00a0or’")),
+        ("the cached path ends there, the recompute path goes on with ‘ a b’.", ("‘\u00a0a\u00a0b’",)),
+        ("Forked: ‘ a’ (id 5) against ‘ a’ (id 6). Not finished yet.", ("‘\u00a0a’ (id 5)", "‘\u00a0a’ (id 6)")),
+    ],
+)
+def test_a_quote_is_kept_whole_wherever_it_stands(bar: VerdictBar, headline: str, kept: tuple[str, ...]) -> None:
+    bar.show_verdict(replace(VERDICT, headline=headline))
+    assert all(quote in bar._headline.text() for quote in kept)
+    assert bar.text().startswith(headline)
+
+
+def test_a_reason_that_the_rule_names_is_not_said_twice(bar: VerdictBar) -> None:
+    rule = "A pair counts only where nothing is wrong; here: the cached pass hit nothing."
+    bar.show_verdict(replace(VERDICT, code="invalid", rule=rule), INVALID)
+    assert bar._rule.text() == rule

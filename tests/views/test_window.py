@@ -9,13 +9,22 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.views.theme import LIGHT
-from tests.views.made_windows import FILE, PAIRS, MakeWindow, bench_of, trigger, view_of
+from tests.views.made_windows import FILE, PAIRS, Dress, MakeWindow, bench_of, trigger, view_of
 
 
 def test_a_window_without_a_file_offers_what_to_do_next(make_window: MakeWindow) -> None:
     window, _ = make_window()
     assert window.stack.currentWidget() is window.start_page
     assert not window.actions_by_name["stop"].isEnabled()
+
+
+def test_the_start_page_follows_the_text_size(make_window: MakeWindow, dress: Dress, qtbot: QtBot) -> None:
+    window, _ = make_window()
+    heading = next(label for label in window.start_page.findChildren(QLabel) if label.text() == "Forkpoint")
+    dress(LIGHT, 1.0)
+    before = heading.sizeHint().height()
+    dress(LIGHT, 2.0)
+    qtbot.waitUntil(lambda: heading.sizeHint().height() > 1.5 * before)
 
 
 def test_a_file_opens_on_the_fork_of_its_first_forked_pair(make_window: MakeWindow) -> None:

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app import paths
 from app.settings import Settings
 from app.views import help_pages
+from app.views.pair_model import NEAR_TIES
 from app.views.theme import LIGHT
 from app.views.window import MainWindow
 from app.views.window_actions import ENTRIES, MENUS
@@ -24,7 +25,9 @@ DESIGNED = {
     "previous_step": ("Left",), "next_step": ("Right",), "request_start": ("Home",), "request_end": ("End",),
     "find": ("Ctrl+F",), "find_next": ("F3",), "go_to": ("Ctrl+I",),
     "fold_all": ("Ctrl+Shift+[",), "unfold_all": ("Ctrl+Shift+]",), "lock_scroll": ("Ctrl+L",),
-    "swap_sides": ("Ctrl+Alt+X",), "copy": ("Ctrl+C",), "larger": ("Ctrl+=",), "smaller": ("Ctrl+-",),
+    "swap_sides": ("Ctrl+Alt+X",),
+    "show_table": ("Ctrl+1",), "show_inspector": ("Ctrl+2",), "show_plot": ("Ctrl+3",),
+    "copy": ("Ctrl+C",), "larger": ("Ctrl+=",), "smaller": ("Ctrl+-",),
     "run": ("Ctrl+R",), "stop": ("Ctrl+.",), "shortcuts": ("F1",), "close_innermost": ("Esc",),
 }  # fmt: skip
 
@@ -75,6 +78,18 @@ def test_every_action_is_in_a_menu(window: MainWindow) -> None:
     menus = [menu for action in bar if isinstance(menu := action.menu(), QMenu)]
     in_menus = {action.objectName() for menu in menus for action in menu.actions()}
     assert in_menus >= {entry.name for entry in ENTRIES}
+
+
+def test_the_pair_table_s_columns_are_in_the_view_menu(window: MainWindow) -> None:
+    window.open_file(Path("calendar.forkpoint"))
+    bar = {action.text().replace("&", ""): action.menu() for action in window.menuBar().actions()}
+    view_menu = bar["View"]
+    assert isinstance(view_menu, QMenu)
+    columns = window.bench().table.columns_menu
+    assert columns.menuAction() in view_menu.actions()
+    near_ties = next(action for action in columns.actions() if action.text().startswith("Near ties"))
+    near_ties.trigger()
+    assert not window.bench().table.view.isColumnHidden(NEAR_TIES)
 
 
 def test_no_two_entries_of_a_menu_have_the_same_mnemonic() -> None:

@@ -43,7 +43,7 @@ def window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mai
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedEngine], None]:
     def use(engine: ScriptedEngine) -> None:
-        def opened(*_args: object) -> Engine:
+        def opened(*_args: object, **_options: object) -> Engine:
             return engine
 
         monkeypatch.setattr(session, "open_engine", opened)

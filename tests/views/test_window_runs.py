@@ -10,11 +10,13 @@ from pytestqt.qtbot import QtBot
 from app import paths
 from app.trajectory.events import (
     Again,
+    Event,
     PairCompared,
     RunEnded,
     RunFailed,
 )
 from app.trajectory.trajectory import Path as RunPath
+from app.views.pair_table import PAIRS_TO_COME
 from app.views.replay import replay_events
 from tests.views.fakes import row_of
 from tests.views.made_windows import FILE, PAIRS, MakeWindow, begun, bench_of, first_forked, trigger, view_of
@@ -74,6 +76,56 @@ def test_a_demo_stops_on_its_fork_and_offers_to_run_both_again(make_window: Make
     words = [label.text() for label in view_of(window).inspector.findChildren(QLabel)]
     assert any("recompute again: identical" in text for text in words)
     assert view_of(window).pair is pair, "the pair stays on screen"
+
+
+def test_a_fork_is_said_and_stood_on_while_the_other_path_goes_on(make_window: MakeWindow, qtbot: QtBot) -> None:
+    pair = first_forked()
+    fork = pair.comparison.fork
+    assert fork is not None
+    events = [event for _, event in replay_events(pair, side_by_side=False)]
+    window, product = make_window(begun(pair)[:2])
+    trigger(window, "demo")
+    view = view_of(window)
+    inbox = product.runs[0].inbox
+    inbox.extend(events[: round(0.6 * len(events))])
+    qtbot.waitUntil(lambda: not inbox and view.verdict.text().startswith("Running"))
+    view.panes.cursor_moved.emit(0, 3)  # a person looked elsewhere meanwhile
+    inbox.extend(events[round(0.6 * len(events)) : -5])
+    qtbot.waitUntil(lambda: not inbox)
+    assert view.verdict.text().startswith("Forked at request 3, token 17; the recompute path goes on\n")
+    assert "No fork so far" not in view.verdict.text()
+    assert view.verdict.accessibleDescription().startswith("forked.")
+    qtbot.waitUntil(lambda: view.place == (fork.request, fork.step))
+    assert view.panes._at == view.plot._cursor == view.inspector._cursor == view.place
+
+
+def test_a_run_marks_the_episode_it_is_at_and_says_that_pairs_are_to_come(
+    make_window: MakeWindow, qtbot: QtBot
+) -> None:
+    pair = first_forked()
+    window, product = make_window()
+    trigger(window, "demo")
+    table = bench_of(window).table
+    assert table.view.empty_text == PAIRS_TO_COME
+    assert "Press Ctrl+R" not in view_of(window).panes.panes[RunPath.CACHED].hint
+    product.runs[0].inbox.extend(begun(pair))
+    qtbot.waitUntil(lambda: table.model.running == pair.cached.episode_id)
+    product.runs[0].inbox.append(RunEnded(1, "stopped"))
+    qtbot.waitUntil(lambda: not window.control.running)
+    assert table.model.running is None
+
+
+@pytest.mark.parametrize(
+    "last", [RunFailed(1, "The model cannot be loaded.", "Choose another."), RunEnded(1, "no fork")]
+)
+def test_a_run_that_ends_before_its_first_pair_leaves_no_loading_on_the_screen(
+    make_window: MakeWindow, qtbot: QtBot, last: Event
+) -> None:
+    window, _ = make_window([*begun(first_forked())[:2], last])
+    trigger(window, "demo")
+    qtbot.waitUntil(lambda: not window.control.running)
+    assert "Loading" not in view_of(window).verdict.text()
+    assert view_of(window).pair is not None
 
 
 def test_a_demo_without_a_fork_says_so_and_offers_the_sample(make_window: MakeWindow, qtbot: QtBot) -> None:

@@ -47,7 +47,7 @@ def first_logits_of_the_state(
 ) -> tuple[NDArray[np.float32], tuple[int, ...]]:
     with native_state(path, replace(SETTINGS, n_batch=n_batch, n_ubatch=n_ubatch)) as state:
         _, report = answer(state, ids, max_tokens=1)
-        return logits(state), report.chunks
+        return logits(state), tuple(report.chunks)
 
 
 def first_logits_of_one_call(path: Path, ids: list[int], n_batch: int, n_ubatch: int) -> NDArray[np.float32]:

@@ -12,9 +12,11 @@ WIDTH, HEADS, HEAD, LAYERS, FEED_FORWARD = 64, 2, 32, 6, 128
 WINDOW = 32
 
 
-def write_sliding_window_model(path: Path) -> Path:
+def write_sliding_window_model(path: Path, chat_template: str | None = None) -> Path:
     """A Gemma 3 of six layers, five of which see WINDOW tokens."""
     writer = _writer(path, "gemma3")
+    if chat_template is not None:
+        writer.add_chat_template(chat_template)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(1)
     writer.add_key_length(HEAD)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.experiment.acceptance import accept, pair_problems
+from app.trajectory.episode import Outcome
 from app.trajectory.trajectory import Path, Request, Status, Trajectory
 from tests.builders import forked_pair_of_trajectories, request, step, trajectory
 
@@ -142,3 +143,10 @@ def test_counters_of_the_engine_that_contradict_its_report_are_a_problem(
 def test_a_request_that_ended_in_an_error_has_nothing_to_check(cached: Trajectory) -> None:
     broken = changed(cached, 3, lambda each: replace(each, report=None))
     assert accept([broken], Path.CACHED, EPISODES, 5) == ([], [])
+
+
+def test_a_pair_in_which_no_request_was_answered_proves_nothing(cached: Trajectory, recompute: Trajectory) -> None:
+    failed = Outcome("error", "The template says no. Choose another model.")
+    silent = [replace(side, requests=(), outcome=failed) for side in (cached, recompute)]
+    assert pair_problems(*silent) == ([], ["no request was answered: The template says no. Choose another model"])
+    assert pair_problems(silent[0], recompute) == ([], []), "one path that fails is a fork"

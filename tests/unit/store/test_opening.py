@@ -3,8 +3,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path as FilePath
 from shutil import copy
@@ -31,27 +29,6 @@ def file(tmp_path: FilePath) -> FilePath:
     with recording(path) as recorder:
         record(recorder, add_pass(recorder)[1], forked_pair_of_trajectories()[0])
     return path
-
-
-@pytest.fixture
-def public_folder() -> Iterator[FilePath]:
-    """A folder that a person without rights can reach."""
-    with tempfile.TemporaryDirectory() as name:
-        FilePath(name).chmod(0o755)
-        yield FilePath(name)
-
-
-@pytest.fixture
-def no_rights() -> Iterator[None]:
-    """Root may write anywhere; whoever runs the tests as root becomes nobody meanwhile."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def edit(file: FilePath, script: str) -> None:
@@ -186,8 +163,7 @@ def test_whatever_bytes_are_damaged_reading_ends_in_a_value_or_a_sentence(file: 
                 for info in reader.passes(experiment.id):
                     reader.snapshot(info.id)
                     for trajectory_id in reader.trajectory_ids(info.id).values():
-                        reader.trajectory(trajectory_id)
-            reader.size()
+                        content(reader.trajectory(trajectory_id))
     except StoreError as error:
         assert error.message
 

@@ -64,7 +64,7 @@ def test_spans_are_stored_once_while_the_cache_keeps_them(file: FilePath) -> Non
         recorder.start_request(trajectory_id, 2, Prompt(as_ids([1, 2, 3, 4]), 2, ()))
         recorder.finish_request(trajectory_id, 2, REPORT, (), (), [spans[0], Span(1, 3, "prefill", "made-00 r3", 3)])
     with reading(file) as reader:
-        found = [request.spans for request in reader.trajectory(trajectory_id).requests]
+        found = [tuple(request.spans) for request in reader.trajectory(trajectory_id).requests]
     assert found == [tuple(spans[:2]), tuple(spans), (spans[0], Span(1, 3, "prefill", "made-00 r3", 3))]
     assert rows(file, "SELECT shared_spans FROM requests ORDER BY request_index") == [(0,), (2,), (1,)]
 
@@ -88,6 +88,19 @@ def test_closing_leaves_one_file_even_after_a_reader_that_stays_longer(file: Fil
         recorder.close()
         assert rows(file, "SELECT count(*) FROM requests") == [(4,)]
     assert [path.name for path in file.parent.iterdir()] == ["a.forkpoint"]
+
+
+def test_a_new_file_without_an_experiment_can_be_left_out(tmp_path: FilePath) -> None:
+    new, kept = tmp_path / "new.forkpoint", tmp_path / "kept.forkpoint"
+    Recorder(new).close(keep_empty=False)
+    assert list(tmp_path.iterdir()) == []
+    for path in (new, kept):
+        Recorder(path).close()
+    Recorder(kept).close(keep_empty=False)  # this one did not make it
+    with recording(new) as recorder:
+        add_pass(recorder)
+        recorder.close(keep_empty=False)
+    assert new.exists() and kept.exists()
 
 
 def test_a_dropped_snapshot_gives_its_space_back(file: FilePath) -> None:

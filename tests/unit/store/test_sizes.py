@@ -10,4 +10,4 @@ def test_a_step_takes_at_most_120_bytes_with_everything_that_belongs_to_it(tmp_p
 
 
 def test_prompts_take_at_most_half_again_the_bytes_of_their_new_tokens(tmp_path: FilePath) -> None:
-    assert 1 <= prompts_on_disk(tmp_path) <= PROMPT_BAR
+    assert 0.9 < prompts_on_disk(tmp_path) <= PROMPT_BAR  # some fit into what a page had left

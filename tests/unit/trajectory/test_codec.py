@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path as FilePath
@@ -60,7 +60,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*(st.none() if part is type(None) else values(part) for part in arguments))
     if origin is Literal:
         return st.sampled_from(arguments)
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         return st.lists(values(arguments[0]), max_size=3).map(tuple)
     if origin in (dict, Mapping):
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)

@@ -239,7 +239,7 @@ def test_another_logprob_depth_is_compared_within_a_tolerance_and_equal_depths_e
     assert compare(base, repacked(base, 0)).logprobs_equal
 
 
-def test_tool_calls_changed_looks_at_names_and_arguments_and_not_at_raw_text() -> None:
+def test_tool_calls_changed_looks_at_names_and_arguments_and_at_raw_text_only_where_that_is_no_call() -> None:
     def calling(arguments: dict[str, object] | None, raw: str = "", name: str = "move") -> Trajectory:
         return with_last(one([5]), calls=(ToolCall(name, arguments, raw),))
 
@@ -249,6 +249,9 @@ def test_tool_calls_changed_looks_at_names_and_arguments_and_not_at_raw_text() -
         assert compare(base, other).tool_calls_changed
     nan = calling({"a": float("nan")}), calling({"a": float("nan")})
     assert not compare(*nan).tool_calls_changed
+    unusable = calling(None, '{"tool": "move", "args": 7}')
+    assert not compare(unusable, calling(None, '{"tool": "move", "args": 7}')).tool_calls_changed
+    assert compare(unusable, calling(None, '{"tool": "move"}')).tool_calls_changed
 
 
 def test_the_outcome_changed_where_its_kind_differs() -> None:
@@ -322,8 +325,8 @@ def test_two_times_100_000_steps_compare_in_well_under_60_ms(requests: int, step
     for seed in range(5):  # fresh objects: nothing is cached from the run before; the best run is the code's own time
         cached = long_side(requests, steps_each, seed, Path.CACHED)
         recompute = long_side(requests, steps_each, seed, Path.RECOMPUTE)
-        started = time.perf_counter()
+        started = time.process_time()  # what else the machine does is no matter here
         comparison = compare(cached, recompute)
-        taken.append(time.perf_counter() - started)
+        taken.append(time.process_time() - started)
         assert comparison.logprobs_equal and comparison.aligned_steps >= 100_000
     assert min(taken) < 0.060, taken
