@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
@@ -289,7 +289,7 @@ class PairTable(QWidget):
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
-        """Follow the text size."""
+        """Follow the text size, once the rows have it too."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_column_actions"):
-            self._fit()
+            QTimer.singleShot(0, self, self._fit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -69,11 +70,14 @@ class Dialogue:
         self._prompt: Prompt | None = None  # asked, not yet answered
         self._held = as_ids(())  # previous prompt and every sampled id
         self._text = ""  # what those ids say, the end-of-turn token not included
+        self._answered: list[Prompt] = []
+        self._is_asked_again = False
 
     def next_prompt(self) -> Prompt | None:
         """What to ask next; None where the episode is over. Asking twice without an answer gives the same prompt."""
         if self._prompt is None:
-            self._prompt = self._raw_prompt() if self._episode.raw_ids else self._follow_up() or self._next_turn()
+            raw = self._episode.raw_ids
+            self._prompt = (self._raw_prompt() if raw else self._follow_up() or self._next_turn()) or self._once_more()
         return self._prompt
 
     def take_answer(
@@ -87,8 +91,9 @@ class Dialogue:
         if self._prompt is None:
             raise ValueError("there is no prompt that this could be the answer to")
         self._held = np.concatenate([self._prompt.ids, as_ids(ids)])
+        self._answered.append(self._prompt)
         self._prompt = None
-        if self._episode.raw_ids:
+        if self._episode.raw_ids or self._is_asked_again:
             return (), ()
         text = self._without_end(text, ids)
         self._text += text
@@ -106,8 +111,14 @@ class Dialogue:
         return Outcome("none") if self._world is None else builtin.check(self._episode, self._world)
 
     def _raw_prompt(self) -> Prompt | None:
-        self._turn += 1
-        return Prompt(as_ids(self._episode.raw_ids), 0, ()) if self._turn == 0 else None
+        return None if self._answered else Prompt(as_ids(self._episode.raw_ids), 0, ())
+
+    def _once_more(self) -> Prompt | None:
+        """An import of one request is asked it twice: only then has the cached path something to reuse."""
+        if len(self._answered) != 1 or self._world is not None:
+            return None
+        self._is_asked_again = True
+        return replace(self._answered[0], added=())
 
     def _follow_up(self) -> Prompt | None:
         """The next request of the same turn; None where the turn is over or the prompt grows too long for one."""

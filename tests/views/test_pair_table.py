@@ -12,6 +12,7 @@ from app.trajectory.trajectory import ExperimentInfo, Status
 from app.views.pair_model import COLUMNS, EPISODE, FORK, MARGIN, MARK, NEAR_TIES, VERDICT
 from app.views.pair_table import NO_PAIRS, NOTHING_FITS, PairTable
 from app.views.theme import DARK, LIGHT
+from tests.views.made_windows import Dress
 
 FORKED = PairRow(
     1, "units-01", "units", 1, True, "token", 4, 18, 0.02, 3,
@@ -183,14 +184,16 @@ def test_narrow_shows_five_columns_wide_all_and_a_choice_stays(table: PairTable)
     assert VERDICT not in shown_columns(table)
 
 
-def test_large_text_leaves_out_columns_rather_than_the_panes(table: PairTable) -> None:
-    font = table.font()
-    font.setPointSizeF(1.5 * font.pointSizeF())
-    table.setFont(font)
-    table.view.setFont(font)
-    table.resize(300, 600)
-    assert shown_columns(table) == [MARK, EPISODE, FORK]
-    assert table.view.minimumSizeHint().width() <= 300
+def test_large_text_leaves_out_columns_rather_than_the_panes(dress: Dress, qtbot: QtBot) -> None:
+    dress(LIGHT, 1.0)
+    table = PairTable(LIGHT)
+    qtbot.addWidget(table)
+    table.resize(320, 600)
+    table.show()
+    assert shown_columns(table) == [0, 1, 2, 3, 4]
+    dress(LIGHT, 1.5)
+    qtbot.waitUntil(lambda: shown_columns(table) == [MARK, EPISODE, FORK])
+    assert table.view.minimumSizeHint().width() <= 320
     table.resize(table.sizeHint().width(), 600)
     assert shown_columns(table) == [0, 1, 2, 3, 4]
 

@@ -201,12 +201,22 @@ def test_the_reference_solution_played_through_the_dialogue_reaches_the_goal(epi
     assert talk.dialogue.outcome().kind == "reached"
 
 
-def test_raw_ids_are_one_request() -> None:
+def test_raw_ids_are_asked_twice_so_that_the_cached_path_has_something_to_reuse() -> None:
     talk = Talk(Episode("imported-x", FAMILY, (), (), raw_ids=(5, 6, 7)))
-    assert talk.ask().ids.tolist() == [5, 6, 7]
-    assert talk.dialogue.take_answer(as_ids([9]), CALL, "stop") == ((), ())
+    for _ in range(2):
+        assert talk.ask().ids.tolist() == [5, 6, 7]
+        assert talk.dialogue.take_answer(as_ids([9]), CALL, "stop") == ((), ())
     assert talk.dialogue.next_prompt() is None
     assert talk.dialogue.outcome().kind == "none"
+
+
+def test_an_import_of_one_request_is_asked_twice_and_its_tools_called_once() -> None:
+    talk = Talk(Episode("imported-x", FAMILY, (), ("What is on?",)))
+    first = talk.ask().ids.tolist()
+    talk.answer("Nothing.")
+    assert talk.ask().ids.tolist() == first
+    assert talk.answer(CALL) == []
+    assert talk.dialogue.next_prompt() is None
 
 
 def recorded(*results: Message) -> Episode:
