@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.trajectory.events import Again, RunEnded, RunFailed
+from app.trajectory.pair import PairRow
 from app.trajectory.trajectory import Path as RunPath
 from app.views.shots import grab
 from app.views.window import MainWindow
@@ -28,9 +29,10 @@ class OffscreenDemo(QObject):
         self._window = window
         self._folder = folder
         self._pictures: list[Path] = []
+        self._headlines: dict[str, str] = {}
         control = window.control
         control.pairs_changed.connect(self._picture_of_the_run)
-        control.pair_compared.connect(lambda row: print(f"  {row.episode_id}: {row.headline}", flush=True))
+        control.pair_compared.connect(self._compared)
         control.answered_again.connect(self._answered_again)
         control.said.connect(lambda sentence: print(sentence, flush=True))
         control.ended.connect(lambda event: QTimer.singleShot(0, self, lambda: self._ended(event)))
@@ -55,6 +57,11 @@ class OffscreenDemo(QObject):
         if not self._pictures and recompute is not None and recompute.step_count >= STEPS_BEFORE_PICTURE:
             self._pictures.append(self._folder / "demo-running.png")
             QTimer.singleShot(0, self, lambda: self._save("demo-running.png"))
+
+    def _compared(self, row: PairRow) -> None:
+        if self._headlines.get(row.episode_id) != row.headline:  # a pair is compared once more at the run's end
+            self._headlines[row.episode_id] = row.headline
+            print(f"  {row.episode_id}: {row.headline}", flush=True)
 
     def _answered_again(self, again: Again) -> None:
         if again.identical is not None:

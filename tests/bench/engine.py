@@ -28,7 +28,7 @@ from app.workload.chat import ChatTemplate
 
 THREADS = 1
 BLOCKS = 10
-DECODE = (16, 80)  # prompt tokens, steps
+DECODE = (16, 60)  # prompt tokens, steps; each asked twice
 PREFILL = (512, 1)
 BARS = {"decode": 0.95, "prefill": 0.97}
 
@@ -113,9 +113,9 @@ def main() -> dict[str, float]:
                 ids = np.random.default_rng(1).integers(1000, 40000, prompt).tolist()
                 ratios = []
                 for _ in range(BLOCKS):
-                    bare_seconds = bare.run(ids, steps)
+                    bare_seconds = bare.run(ids, steps) + bare.run(ids, steps)  # an import is asked twice
                     seconds, taken = product.run(ids, steps)
-                    assert taken == steps, f"the answer ended after {taken} of {steps} steps: choose another prompt"
+                    assert taken == 2 * steps, f"the answer ended after {taken} steps: choose another prompt"
                     ratios.append(bare_seconds / seconds)
                 found[name] = statistics.median(ratios)
                 print(f"{name}: {found[name]:.3f} of the bare loop (bar {BARS[name]}), ratios "

@@ -84,9 +84,8 @@ def test_unpacked_tables_hold_the_same_steps(recorded: Path, tmp_path: Path) -> 
     with sqlite3.connect(plain) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         count = connection.execute(
-            "SELECT count(*) FROM steps s JOIN requests r ON r.id = s.request_id "
-            "JOIN trajectories t ON t.id = r.trajectory_id JOIN passes p ON p.id = t.pass_id "
-            "WHERE t.episode_id = 'files-00' AND p.repeat = 1"
+            "SELECT count(*) FROM steps s JOIN trajectories t ON t.id = s.trajectory JOIN passes p ON p.id = t.pass "
+            "WHERE t.episode = 'files-00' AND p.repeat = 1"
         ).fetchone()[0]
     connection.close()
     assert {"steps", "rivals", "requests", "trajectories", "passes", "experiments"} <= tables
