@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from threading import Event
+from threading import Event, Timer
 
 from app.engine.base import Engine, EngineInfo, Snapshot
 from app.errors import AppError, EngineDied, EngineError, StoreError
+from app.experiment import plans
 from app.experiment.acceptance import accept
 from app.experiment.clock import Clock
 from app.experiment.environment import environment_of
 from app.experiment.pairs import PairReader
 from app.experiment.pass_run import PassRun, Stopped, Tools
-from app.experiment.plans import DEMO_SECONDS, RunRequest, repeats_of, to_plan
+from app.experiment.plans import RunRequest, repeats_of, to_plan
 from app.store.reader import Reader, StoredSnapshot
 from app.store.recorder import Recorder
 from app.trajectory.codec import from_json, to_json
@@ -107,6 +107,7 @@ class Course:
         self.reader = Reader(runner.file)  # last: what raises before it has nothing to close
         self.passes: list[PassRun] = []
         self.clock = Clock()
+        self._is_expired = False
 
     def run(self) -> None:
         """Play every episode of every pass, compare, and end."""
@@ -116,16 +117,21 @@ class Course:
         tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), runner.request.repeat))
         experiment = next(info for info in self.reader.experiments() if info.id == runner.experiment_id)
         self.pairs = PairReader(self.reader, experiment, runner.near_tie)
+        deadline = Timer(plans.DEMO_SECONDS, self._expire)
+        if runner.request.until_fork:
+            deadline.start()
         try:
             reason, episode_id = self._play()
         except Stopped:
             self._close_passes(Status.STOPPED)
             self.recorder.finish_experiment(runner.experiment_id, Status.STOPPED)
-            tell(RunEnded(runner.experiment_id, "stopped"))
+            tell(RunEnded(runner.experiment_id, "no fork" if self._is_expired else "stopped"))
             return
         except BaseException:
             self._fail(runner.experiment_id)
             raise
+        finally:
+            deadline.cancel()
         for episode in runner.episodes:  # once more, with the noise floor and the passes' acceptance as they are now
             self._compare(episode)
         self.recorder.finish_experiment(runner.experiment_id, Status.DONE)
@@ -138,12 +144,16 @@ class Course:
         self.tools.template.close()
         self.reader.close()
 
+    def _expire(self) -> None:
+        """The time that --until-fork has is over, wherever the run is."""
+        self._is_expired = True
+        self.runner.stop.set()
+
     def _play(self) -> tuple[str, str | None]:
         """Repeat after repeat; within one, episode after episode on both paths. Returns RunEnded's reason."""
         runner, request = self.runner, self.runner.request
         plan = repeats_of(request, runner.episodes)
         self.clock.total = 2 * sum(len(episodes) for episodes in plan)
-        started = time.monotonic()
         for repeat, episodes in enumerate(plan, start=1):
             cached = self._open_pass(Path.CACHED, repeat, episodes)
             recompute = self._open_pass(Path.RECOMPUTE, repeat, episodes)
@@ -161,11 +171,10 @@ class Course:
                 if request.until_fork and forked:
                     self._accept_passes(repeat, episodes, until=episode)
                     return "forked", episode.id
-                if request.until_fork and time.monotonic() - started > DEMO_SECONDS and run.path is Path.RECOMPUTE:
-                    self._accept_passes(repeat, episodes, until=episode)
-                    return "no fork", None
             self._accept_passes(repeat, episodes)
-        return ("no fork", None) if request.until_fork else ("complete", None)
+            if request.until_fork:
+                return "no fork", None
+        return "complete", None
 
     def _order(
         self, episodes: tuple[Episode, ...], cached: tuple[PassRun, int], recompute: tuple[PassRun, int]

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 
 from app.engine.scripted import Mishap, ScriptedEngine, steps_of
+from app.experiment import plans
 from app.experiment.pairs import PairReader
 from app.experiment.plans import RunRequest, choose
 from app.experiment.runner import Runner
@@ -122,6 +123,13 @@ def test_until_fork_ends_at_the_first_pair_that_forks(file: FilePath) -> None:
 
 def test_without_a_fork_until_fork_says_so(file: FilePath) -> None:
     run = Run(file, ScriptedEngine(), RunRequest(episodes="0-1", repeat=1, until_fork=True))
+    assert run.last == RunEnded(1, "no fork")
+
+
+def test_until_fork_ends_when_its_time_is_over_wherever_it_is(file: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "DEMO_SECONDS", 0.2)
+    engine = ScriptedEngine(mishaps=[Mishap(1, 2, "hang")])
+    run = Run(file, engine, RunRequest(episodes="0-1", repeat=1, until_fork=True))
     assert run.last == RunEnded(1, "no fork")
 
 
