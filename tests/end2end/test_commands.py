@@ -117,17 +117,18 @@ def test_a_killed_run_goes_on_where_it_was_and_repeats_what_an_unbroken_run_give
 def test_ctrl_c_stops_within_a_second_and_keeps_what_was_recorded(tmp_path: Path) -> None:
     out = tmp_path / "stopped.forkpoint"
     command = [*FORKPOINT, "run", "--episodes", "0-3", "--threads", "1", "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "files-00 cached: done" in line:
-            break
-    asked = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    rest = process.stderr.read()
-    assert process.wait(timeout=30) == 130
-    assert "resume" in rest
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "files-00 cached: done" in line:
+                break
+        asked = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        code = process.wait(timeout=30)
     assert time.monotonic() - asked < 5, "the whole command, interpreter and all, ends soon after"
+    assert code == 130
+    assert "resume" in rest
     assert out.exists() and not out.with_name(out.name + "-wal").exists()
 
 
