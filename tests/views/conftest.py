@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.builders import forked_pair_of_trajectories
 
 if TYPE_CHECKING:  # Qt is imported after the platform is chosen
     from collections.abc import Iterator
@@ -14,6 +17,8 @@ if TYPE_CHECKING:  # Qt is imported after the platform is chosen
 
     from app.application import Application
     from app.trajectory.events import Event
+    from app.trajectory.trajectory import Trajectory
+    from app.views.pane_pair import PanePair
     from app.views.window import MainWindow
     from tests.views.fakes import FakeProduct
     from tests.views.made_windows import Dress, MakeWindow
@@ -59,3 +64,31 @@ def dress(qapp: Application) -> Iterator[Dress]:
     qapp.setFont(before[0])
     qapp.setPalette(before[1])
     qapp.setStyleSheet(before[2])
+
+
+@pytest.fixture
+def panes(qtbot: QtBot) -> PanePair:
+    """Two empty panes on screen."""
+    from app.views.pane_pair import PanePair
+    from app.views.theme import LIGHT
+
+    widget = PanePair(LIGHT)
+    qtbot.addWidget(widget)
+    widget.resize(800, 520)
+    widget.show()
+    return widget
+
+
+@pytest.fixture
+def pair() -> tuple[Trajectory, Trajectory]:
+    """A pair that forks in its fourth request."""
+    return forked_pair_of_trajectories(requests=6, steps_each=40, fork_request=3)
+
+
+@pytest.fixture
+def opened(panes: PanePair, pair: tuple[Trajectory, Trajectory]) -> PanePair:
+    """The panes, opened on the pair's fork."""
+    from tests.views.made_panes import FORK
+
+    panes.show_pair(*pair, replace(FORK, request=3), {})
+    return panes
