@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -37,6 +38,15 @@ class Deaf:
         self.asked += 1
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl+C as a terminal has it; what runs in the background is started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_does_not_wait() -> None:
     deaf = Deaf()
     before = signal.getsignal(signal.SIGINT)
