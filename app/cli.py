@@ -19,7 +19,6 @@ from click_default_group import DefaultGroup
 
 from app import __version__, logs, session
 from app.errors import AppError
-from app.experiment.summary_report import summary_lines, summary_report
 from app.session import KV_TYPES, EmbeddedSettings, RunHandle, RunRequest, Sampling, Session, resume_run, start_run
 from app.trajectory.events import (
     EngineLoading,
@@ -314,9 +313,9 @@ def summary(file: Path, experiment: int | None, as_json: bool) -> None:
     with explained(), opened(file) as source:
         found = source.summary(source.experiment(experiment).id)
     if as_json:
-        click.echo(json.dumps(summary_report(found)))
+        click.echo(json.dumps(session.summary_report(found)))
     else:
-        for line in summary_lines(found):
+        for line in session.summary_lines(found):
             click.echo(line)
 
 

@@ -22,6 +22,7 @@ from app.experiment.pairs import PairReader
 from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, from_plan
 from app.experiment.runner import Runner
 from app.experiment.statistics import Summary, summarise
+from app.experiment.summary_report import summary_lines, summary_report
 from app.settings import Settings
 from app.store.lock import why_read_only
 from app.store.reader import Reader
@@ -43,6 +44,8 @@ __all__ = [
     "choose",
     "default_model",
     "default_model_licence",
+    "summary_lines",
+    "summary_report",
 ]
 
 log = logging.getLogger(__name__)
