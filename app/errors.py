@@ -4,7 +4,8 @@
     ├── EngineError           the engine cannot do what was asked
     │   ├── ModelFileError    the model file is missing, cut short, or of a kind this build cannot run
     │   ├── ContextOverflow   the prompt does not fit the context: an outcome of a trajectory, not a failure
-    │   └── EngineDied        the engine's process ended in the middle of something
+    │   ├── ServerRefused     a server answered with an error status
+    │   └── EngineDied        the engine's process ended, or its connection broke, in the middle of something
     ├── StoreError            the file of data cannot be read or written
     ├── WorkloadError         an episode, a template or an import cannot be used
     ├── BundleError           a bundle cannot be written or read
@@ -38,8 +39,17 @@ class ContextOverflow(EngineError):
     """The prompt does not fit the context. An outcome of the trajectory, not a failure of the run."""
 
 
+class ServerRefused(EngineError):
+    """A server answered with an error: `status` is the HTTP status, `body` the text that came with it."""
+
+    def __init__(self, message: str, hint: str = "", *, status: int, body: str = "") -> None:
+        super().__init__(message, hint)
+        self.status = status
+        self.body = body
+
+
 class EngineDied(EngineError):
-    """The engine's process ended in the middle of something."""
+    """The engine's process ended, or its connection broke, in the middle of something."""
 
 
 class StoreError(AppError):

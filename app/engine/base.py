@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from app.trajectory.step import IdArray, Step
 from app.trajectory.trajectory import RequestReport, Span
@@ -41,7 +41,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the engine can do: True, False, or None for unknown."""
+    """What the engine can do: True, False, or None for unknown.
+
+    `token_ids`: ids in and out. `rivals`: logprobs of the k most probable tokens. `piece_bytes`: a token's raw bytes.
+    `cached_counts`: how many prompt tokens came from the cache. `recompute`: a request can be kept from the cache.
+    `reset`: what the cache holds can be dropped. `slots`: a request can be pinned to one cache slot. `salt`: a request
+    can be given a cache of its own. `snapshot` and `rebuild`: see State.
+    """
 
     token_ids: bool | None = None
     rivals: bool | None = None
@@ -49,6 +55,27 @@ class Capabilities:
     snapshot: bool | None = None
     recompute: bool | None = None
     rebuild: bool | None = None
+    piece_bytes: bool | None = None
+    reset: bool | None = None
+    slots: bool | None = None
+    salt: bool | None = None
+
+
+Level = Literal["ids", "bytes", "text"]
+"""What two answers can be compared by: token ids, the bytes of their tokens, or only the words of their text.
+
+Below "ids" the engine makes up ids for pieces (app/engine/piece_ids.py); equal ids then mean equal bytes, no more.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A field that a server's answer lacks, or whose value is nonsense: `field` as the server names it, `found` what
+    stood there, `impossible` what cannot be done or proved for want of it."""
+
+    field: str
+    found: str
+    impossible: str
 
 
 @dataclass(frozen=True)
@@ -57,8 +84,10 @@ class EngineInfo:
 
     `build`, `model` and `settings` are flat JSON-able mappings; `model` has file name, size_bytes, sha256,
     architecture, tensor_types (type name -> count), tokenizer_hash, chat_template, chat_template_hash, bos_token,
-    eos_token, n_vocab, n_ctx_train, n_swa, recurrent. `eog_ids` are the ids that end an answer. `states_at_once` says
-    how many States may be open together (None: as many as memory holds).
+    eos_token, n_vocab, n_ctx_train, n_swa, recurrent; a server's are those that it tells. `eog_ids` are the ids that end
+    an answer. `states_at_once` says how many States may be open together (None: as many as memory holds). `level` is
+    what answers are compared by; `recompute_by` says in words how a request is kept from the cache, "" where it cannot
+    be; `gaps` is what the probe at connect found missing.
     """
 
     name: str
@@ -69,6 +98,9 @@ class EngineInfo:
     eog_ids: frozenset[int]
     n_ctx: int
     states_at_once: int | None = None
+    level: Level = "ids"
+    recompute_by: str = ""
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +162,19 @@ class Engine(Protocol):
         """Token ids of `text`, no BOS added; `special` parses control tokens such as <|im_end|> in it."""
         ...
 
+    def begin_pass(self) -> None:
+        """A new server history begins: nothing that was served before may reach the States opened from now on.
+
+        A managed server gets a fresh process, a salted one a new salt; where States share nothing, nothing is done.
+        """
+        ...
+
     def open_state(self) -> State:
-        """A State that holds nothing."""
+        """A State that holds nothing.
+
+        On a server its first request is kept from the cache by `EngineInfo.recompute_by`, later ones may use it: so
+        a pass that keeps one State is the cached path, and one that opens a State per request the recompute path.
+        """
         ...
 
     def restore(self, snapshot: Snapshot) -> State:

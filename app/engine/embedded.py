@@ -55,8 +55,10 @@ class EmbeddedEngine:
             model={**asdict(file), "n_swa": facts["n_swa"], "recurrent": facts["recurrent"]},
             settings={**asdict(settings), **{name: facts[name] for name in ("n_ctx", "n_batch", "n_ubatch")}},
             capabilities=Capabilities(
-                token_ids=True, rivals=True, cached_counts=True, snapshot=True, recompute=True, rebuild=True
-            ),
+                token_ids=True, rivals=True, cached_counts=True, snapshot=True, recompute=True, rebuild=True,
+                piece_bytes=True, reset=True,
+            ),  # fmt: skip
+            recompute_by="a new, empty llama_context for each request",
             eog_ids=facts["eog_ids"],
             n_ctx=facts["n_ctx"],
         )
@@ -74,6 +76,9 @@ class EmbeddedEngine:
         """Token ids of `text`, no BOS added; `special` parses control tokens in it."""
         ids: list[int] = self.ask("tokenize", text, special)
         return ids
+
+    def begin_pass(self) -> None:
+        """Nothing to do: States share nothing."""
 
     def open_state(self) -> EmbeddedState:
         """A State that holds nothing; it may get a context that another one gave back, cleared."""

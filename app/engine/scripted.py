@@ -122,6 +122,9 @@ class ScriptedEngine:
         """Token ids of `text`: its bytes, and the control tokens where `special`."""
         return tokenize(text, special)
 
+    def begin_pass(self) -> None:
+        """Nothing to do: States share nothing."""
+
     def open_state(self) -> ScriptedState:
         """A State that holds nothing."""
         self.check_alive()
