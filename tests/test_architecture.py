@@ -22,7 +22,7 @@ OWNED = {  # third-party package -> the only rooms that may import it
     "llama_cpp": {"engine"},
     "gguf": {"engine"},
     "httpx": {"engine"},
-    "jinja2": {"workload"},
+    "jinja2": {"workload", "bundle"},
     "click": {"cli"},
     "click_default_group": {"cli"},
     "scipy": {"experiment"},

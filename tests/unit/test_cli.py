@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from app.cli import Progress, finish_run
+from app.cli.terminal import Progress, finish_run
 from app.session import RunHandle
 from app.trajectory.events import Event, PairCompared
 from app.trajectory.pair import PairRow
