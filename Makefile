@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SERVER := $(BIN)/llama-server
 
-.PHONY: run test bench shots lint types fix lock clean
+.PHONY: run test server bench shots lint types fix lock clean
 run: $(READY)
 	$(BIN)/forkpoint open --demo
 
-test: lint types
+test: lint types $(SERVER)
 	$(BIN)/python -m pytest
+
+# llama-server of the same sources; the tests and "managed" runs use it.
+server: $(SERVER)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -28,11 +32,14 @@ fix: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# llama-cpp-python comes as source. It is built without the cache of earlier builds and without build isolation, so that
-# the flags below and the locked build tools are what is really used; -v shows the compiler at work.
+# llama-cpp-python comes as source: its llama.cpp is compiled once, for the bindings and for llama-server.
 $(READY): requirements.lock model.lock pyproject.toml packaging/install.sh
 	PYTHON=$(PYTHON) VENV=$(VENV) sh packaging/install.sh
 	touch $(READY)
+
+$(SERVER): $(READY)
+	VENV=$(VENV) sh packaging/install.sh server
+	touch $(SERVER)
 
 # Needs uv. Versions and hashes for Python 3.11 to 3.13 in one file, without the host they came from.
 lock:

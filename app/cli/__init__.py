@@ -6,7 +6,7 @@ import click
 from click_default_group import DefaultGroup
 
 from app import __version__, logs
-from app.cli import files, reading, running, window
+from app.cli import bundling, doctor, files, reading, replaying, running, window
 
 
 @click.group(cls=DefaultGroup, default="open", default_if_no_args=True)
@@ -23,10 +23,14 @@ for command in (
     window.open_,
     running.run,
     running.resume,
+    doctor.doctor,
     reading.list_,
     reading.compare,
     reading.show,
     reading.summary,
+    bundling.export,
+    bundling.verify,
+    replaying.replay,
     files.unpack,
     files.quantise,
     window.shots,

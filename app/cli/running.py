@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from app.cli.engine_options import engine_options, take_engine
 from app.cli.terminal import EXISTING, FILE, explained, finish_run, opened
-from app.session import KV_TYPES, EmbeddedSettings, RunRequest, Sampling, resume_run, start_run
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def engine_options(command: F) -> F:
-    """The embedded engine's settings as options, named as llama.cpp names them."""
-    kinds: dict[str, Any] = {"type_k": click.Choice(KV_TYPES), "type_v": click.Choice(KV_TYPES)}
-    for setting in reversed(fields(EmbeddedSettings)):
-        flag = setting.name.replace("_", "-")
-        is_switch = isinstance(setting.default, bool)
-        command = click.option(
-            f"--{flag}/--no-{flag}" if is_switch else f"--{flag}",
-            type=None if is_switch else kinds.get(setting.name, type(setting.default)),
-            default=setting.default,
-            show_default=True,
-        )(command)
-    return command
+from app.session import RunRequest, Sampling, resume_run, start_run
 
 
 @click.command()
+@click.option(
+    "--engine",
+    default="embedded",
+    show_default=True,
+    help='"embedded", "managed" (a llama-server that Forkpoint starts), or the URL of a server.',
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["pair", "repeat"]),
+    default="pair",
+    show_default=True,
+    help="Cached against recompute, or the cached path served again by one server.",
+)
 @click.option("--model", type=EXISTING, help="A GGUF file; the default model where absent.")
 @click.option("--episodes", default="0-7", show_default=True, help="Indices and ids, e.g. 0-7,calendar-10.")
 @click.option(
     "--import", "imported", type=EXISTING, help="A recorded conversation (JSON, JSONL) instead of --episodes."
 )
-@click.option("--repeat", default=2, show_default=True, help="How often each path runs from an empty state.")
+@click.option("--repeat", default=2, show_default=True, help="How often each path runs.")
 @click.option("--repeat-first", type=int, help="Repeat only the first N episodes.")
 @click.option("--rivals", default=5, show_default=True, help="Most probable tokens kept at each step.")
 @click.option("--max-tokens", default=RunRequest.max_tokens, show_default=True, help="Longest answer.")
@@ -50,12 +46,11 @@ def engine_options(command: F) -> F:
 @engine_options
 @click.option("--out", type=FILE, help="The .forkpoint file to write or add to; an unnamed one where absent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def run(out: Path | None, as_json: bool, **options: Any) -> None:
-    """Run episodes on the cached and on the recompute path, and compare them."""
+def run(engine: str, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Run episodes on the cached and on the recompute path, or twice on the cached one, and compare them."""
     with explained():
         sampling = Sampling(**{f.name: options.pop(f.name) for f in fields(Sampling)})
-        settings = EmbeddedSettings(**{f.name: options.pop(f.name) for f in fields(EmbeddedSettings)})
-        handle = start_run(RunRequest(out=out, sampling=sampling, settings=settings, **options))
+        handle = start_run(RunRequest(out=out, sampling=sampling, **take_engine(engine, options), **options))
         finish_run(handle, as_json)
 
 

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,25 +61,32 @@ def opened(file: Path) -> Iterator[Session]:
         session.close()
 
 
+@contextmanager
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl+C calls `stop`, a second one ends the program as usual."""
+    previous = signal.getsignal(signal.SIGINT)
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGINT, previous)
+        stop()
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
 def finish_run(handle: RunHandle, as_json: bool) -> None:
     """Follow a run to its end, on stderr. Exits 2 where it failed.
 
     Ctrl+C stops it and keeps what was recorded; a second one does not wait for that, nor for a model that loads.
     """
-    previous = signal.getsignal(signal.SIGINT)
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGINT, previous)
-        handle.stop()
-
     progress = Progress()
-    signal.signal(signal.SIGINT, stop)
-    try:
+    with interruptible(handle.stop):
         while not handle.join(0.1):
             progress.show_all(handle.inbox)
         progress.show_all(handle.inbox)
-    finally:
-        signal.signal(signal.SIGINT, previous)
     if progress.failure is not None:
         if progress.experiment_id is not None:
             click.echo(f"Go on with: forkpoint resume {handle.path}", err=True)
@@ -120,9 +127,10 @@ class Progress:
         match event:
             case EngineLoading(sentence) | Notice(sentence):
                 click.echo(sentence, err=True)
-            case RunStarted(experiment_id, title, episodes, repeats):
+            case RunStarted(experiment_id, title, episodes, repeats, kind):
                 self.experiment_id = experiment_id
-                click.echo(f"{title}: {episodes} episode{'s' * (episodes != 1)}, both paths, {repeats} x", err=True)
+                what = "one server history" if kind == "repeat" else "both paths"
+                click.echo(f"{title}: {episodes} episode{'s' * (episodes != 1)}, {what}, {repeats} x", err=True)
             case TrajectoryStarted(trajectory_id, episode_id, _, path, repeat):
                 self._names[trajectory_id] = f"{episode_id} {path}" + (f" (repeat {repeat})" if repeat > 1 else "")
             case TrajectoryFinished(trajectory_id, status, outcome):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.diagnosis.wording import detail, headline, nats
+from app.diagnosis.wording import detail, headline, met, nats
 from app.trajectory.compare import drift
 from app.trajectory.pair import Comparison, Fork, ForkKind, NoiseFloor, Verdict
 from app.trajectory.provenance import expected_cached
@@ -48,7 +48,8 @@ class _Case:
         """(code, rule) of the first rule that applies."""
         comparison = self.comparison
         if self.cached.status is not Status.DONE or self.recompute.status is not Status.DONE:
-            return "open", f"A side is not finished: cached {self.cached.status}, recompute {self.recompute.status}."
+            sides = zip(comparison.names, (self.cached, self.recompute), strict=True)
+            return "open", f"A side is not finished: {', '.join(f'{name} {side.status}' for name, side in sides)}."
         if comparison.problems:
             return "invalid", f"A pair counts only where nothing is wrong; here: {'; '.join(comparison.problems)}."
         if comparison.unproven:
@@ -63,7 +64,7 @@ class _Case:
             case _:
                 return (
                     "O",
-                    "O, observation: one path has no token at the fork, so there are no two margins to judge by.",
+                    "O, observation: one side has no token at the fork, so there are no two margins to judge by.",
                 )
 
     def _without_fork(self) -> tuple[str, str]:
@@ -78,8 +79,8 @@ class _Case:
 
     def _prompts(self, fork: Fork) -> str:
         rewritten = [
-            f"the {side.path} path's prompt leaves its own history at token {mismatch + 1}"
-            for side in (self.cached, self.recompute)
+            f"{name}'s prompt leaves its own history at token {mismatch + 1}"
+            for name, side in zip(self.comparison.sides, (self.cached, self.recompute), strict=True)
             if (mismatch := side.requests[fork.request].prompt.mismatch) is not None
         ]
         why = "; ".join(rewritten) or "both continue their own histories, so what was added differs"
@@ -92,7 +93,7 @@ class _Case:
             return "A", f"A, accounting: {accounting}."
         margin = fork.recompute.margin
         if margin is None:
-            return "O", "O, observation: the recompute path's margin at the fork was not reported."
+            return "O", f"O, observation: {self.comparison.sides[1]}'s margin at the fork was not reported."
         if not (_is_greedy(self.cached, fork) and _is_greedy(self.recompute, fork)):
             return "fork", "The token at the fork was drawn, not the most probable one: its margin decides nothing."
         return self._by_margin(margin, max(margin, fork.cached.margin or 0.0))
@@ -100,6 +101,7 @@ class _Case:
     def _by_margin(self, margin: float, widest: float) -> tuple[str, str]:
         """Decide between numeric and state by the recompute margin and the wider one of both paths."""
         exact = {path: r.exact for path, r in self.comparison.repeats.items()}
+        against = self.comparison.names[1]
         reach, source = self._reach()
         far = max(FAR * reach, self.near_tie)
         if exact.get("recompute") is False:
@@ -112,9 +114,14 @@ class _Case:
                 "S",
                 f"S, state: a margin of {nats(widest)} nats at the fork is far above {nats(far)} ({FAR} x {source}).",
             )
-        within = f"recompute margin {nats(margin)} nats against {nats(reach)} ({source})"
+        within = f"{against} margin {nats(margin)} nats against {nats(reach)} ({source})"
         if margin > reach:
             return "fork", f"Neither numeric nor state: {within} is more than drift turns, yet not {FAR} times that."
+        if self.comparison.is_run_to_run:
+            return "fork", (
+                f"Drift can turn it ({within}), and both runs took the cached path: "
+                f"what differed is the cache that they met. {met(self.cached, self.recompute, self.comparison.names)}"
+            )
         if exact.get("recompute") and exact.get("cached"):
             return "N", f"N, numeric: both paths repeat exactly, and drift can turn the fork: {within}."
         why = "the cached path does not repeat itself" if exact.get("cached") is False else "it is not repeated yet"
@@ -136,6 +143,8 @@ class _Case:
         if index == 0 or reported is None:
             return ""
         expected = expected_cached(self.cached.requests[index - 1], request)
+        if reported > expected and self.comparison.is_run_to_run:
+            return ""  # what the first run left behind may well serve the next
         if reported > expected or (reported == 0 and expected):
             return f"request {index + 1} reports {reported:,} cached tokens, its state can share {expected:,}"
         return ""

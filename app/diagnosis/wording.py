@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.diagnosis.noise import LEAST_STEPS
-from app.trajectory.pair import Comparison, Fork, ForkKind, ForkSide, NoiseFloor, Repeats
+from app.trajectory.pair import Comparison, Fork, ForkKind, ForkSide, Names, NoiseFloor, Repeats
 from app.trajectory.piece_text import quoted
 from app.trajectory.trajectory import Trajectory
 
@@ -16,17 +16,36 @@ def nats(value: float) -> str:
 
 
 def headline(code: str, comparison: Comparison, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
-    """The one sentence over a pair."""
+    """The one sentence over a pair; it says so where it is not two paths but one that was served again."""
+    sentence = _headline(code, comparison, cached, recompute, near_tie)
+    if not comparison.is_run_to_run or code == "open":
+        return sentence
+    return f"Served again by the same server: {sentence[:1].lower()}{sentence[1:]}"
+
+
+def met(cached: Trajectory, recompute: Trajectory, names: Names) -> str:
+    """The first request for which two runs took another number of prompt tokens from the cache."""
+    for first, second in zip(recompute.requests, cached.requests, strict=False):
+        counts = [each.report.cached_tokens if each.report else None for each in (first, second)]
+        if None not in counts and counts[0] != counts[1]:
+            return (
+                f"At request {first.index + 1} the {names[1]} took {counts[0]:,} prompt tokens from it, "
+                f"the {names[0]} {counts[1]:,}."
+            )
+    return "The numbers of tokens taken from it agree, or were not reported."
+
+
+def _headline(code: str, comparison: Comparison, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
     fork = comparison.fork
     if code == "open":
-        so_far = f"{_fork_sentence(fork, cached, recompute, near_tie)} " if fork else ""
+        so_far = f"{_fork_sentence(comparison, fork, cached, recompute, near_tie)} " if fork else ""
         return f"{so_far}Not finished yet."
     if comparison.problems:
         return f"Invalid, not counted: {_sentence(comparison.problems[0])}"
     if comparison.unproven:
         return f"Unproven, not counted: {_sentence(comparison.unproven[0])}"
     if fork is not None:
-        return _fork_sentence(fork, cached, recompute, near_tie)
+        return _fork_sentence(comparison, fork, cached, recompute, near_tie)
     tokens = f"{comparison.aligned_steps:,} tokens"
     if code == "equal":
         return f"No fork: {tokens} and their logprobs are bit-identical."
@@ -43,29 +62,36 @@ def detail(code: str, comparison: Comparison, cached: Trajectory, recompute: Tra
         sentences.append(f"Forked at {fork.place}.")
     if fork is not None and code != "open":
         sentences.append(_changes(comparison, cached, recompute))
-    sentences.append(_repeats(comparison.repeats.get("cached"), comparison.repeats.get("recompute")))
+    if comparison.is_run_to_run:
+        sentences.append(met(cached, recompute, comparison.names))
+    else:
+        sentences.append(_repeats(comparison.repeats.get("cached"), comparison.repeats.get("recompute")))
     if fork is not None or code == "drift":
         what = "Drift before the fork" if fork else "Largest drift"
         sentences.append(f"{what} {_largest(comparison)}, {_floor(noise)}.")
+    if comparison.level != "ids":
+        sentences.append(f"Compared by {comparison.level}: the server tells no token ids.")
     return " ".join(sentences)
 
 
-def _fork_sentence(fork: Fork, cached: Trajectory, recompute: Trajectory, near_tie: float) -> str:
+def _fork_sentence(
+    comparison: Comparison, fork: Fork, cached: Trajectory, recompute: Trajectory, near_tie: float
+) -> str:
     place = f"Forked at {fork.place}"
     match fork.kind:
         case ForkKind.TOKEN:
             assert fork.cached is not None and fork.recompute is not None
             return f"{place}: {_margin(fork.recompute.margin, near_tie)}, {_rivals(fork.cached, fork.recompute)}."
         case ForkKind.LENGTH:
-            ends, goes_on = ("cached", "recompute") if fork.cached is None else ("recompute", "cached")
+            ends, goes_on = comparison.sides if fork.cached is None else comparison.sides[::-1]
             more = fork.recompute or fork.cached
             assert more is not None
-            return f"{place}: the {ends} path ends there, the {goes_on} path goes on with {_named(more)}."
+            return f"{place}: {ends} ends there, {goes_on} goes on with {_named(more)}."
         case ForkKind.PROMPT:
             ids = [f"id {side.token_id}" if side else "the end" for side in (fork.cached, fork.recompute)]
             return f"{place}: the prompts differ, {ids[0]} against {ids[1]}."
         case ForkKind.REQUESTS:
-            return f"{place}: {_request_ends(fork.request, cached, recompute)}."
+            return f"{place}: {_request_ends(comparison, fork.request, cached, recompute)}."
 
 
 def _margin(margin: float | None, near_tie: float) -> str:
@@ -87,15 +113,16 @@ def _named(side: ForkSide) -> str:
     return quoted(side.piece) if side.piece else f"token id {side.token_id}"
 
 
-def _request_ends(index: int, cached: Trajectory, recompute: Trajectory) -> str:
+def _request_ends(comparison: Comparison, index: int, cached: Trajectory, recompute: Trajectory) -> str:
     words = {"error": "ended in an error", "overflow": "ran out of context"}
     failed = [
-        f"the {side.path} path {words[side.outcome.kind]}" for side in (cached, recompute) if side.outcome.kind in words
+        f"{name} {words[side.outcome.kind]}"
+        for name, side in zip(comparison.sides, (cached, recompute), strict=True)
+        if side.outcome.kind in words
     ]
     if failed:
         return " and ".join(failed)
-    longer = cached if len(cached.requests) > index else recompute
-    return f"only the {longer.path} path has it"
+    return f"only {comparison.sides[len(cached.requests) <= index]} has it"
 
 
 def _changes(comparison: Comparison, cached: Trajectory, recompute: Trajectory) -> str:

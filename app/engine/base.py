@@ -46,7 +46,8 @@ class Capabilities:
     `token_ids`: ids in and out. `rivals`: logprobs of the k most probable tokens. `piece_bytes`: a token's raw bytes.
     `cached_counts`: how many prompt tokens came from the cache. `recompute`: a request can be kept from the cache.
     `reset`: what the cache holds can be dropped. `slots`: a request can be pinned to one cache slot. `salt`: a request
-    can be given a cache of its own. `snapshot` and `rebuild`: see State.
+    can be given a cache of its own. `snapshot` and `rebuild`: see State. `caching`: a request that says nothing of the
+    cache, as most clients send it, is served from it.
     """
 
     token_ids: bool | None = None
@@ -59,6 +60,7 @@ class Capabilities:
     reset: bool | None = None
     slots: bool | None = None
     salt: bool | None = None
+    caching: bool | None = None
 
 
 Level = Literal["ids", "bytes", "text"]

@@ -22,7 +22,7 @@ def native_build() -> dict[str, object]:
         "ggml_version": _text(base.ggml_version),
         "ggml_commit": _text(base.ggml_commit),
         "system_info": llama_cpp.llama_print_system_info().decode().strip(),
-        "compile_flags": compile_flags(package.parent / "lib" / "cmake" / "ggml" / "ggml-config.cmake"),
+        "compile_flags": compile_flags(package),
         "gpu_offload": bool(llama_cpp.llama_supports_gpu_offload()),
         "cpu": cpu_name(),
         "os": platform.platform(),
@@ -31,9 +31,15 @@ def native_build() -> dict[str, object]:
     }
 
 
-def compile_flags(config: Path) -> str:
-    """ggml's CMake options that are not OFF, as "NAME=VALUE ..."; empty where the build left no record of them."""
-    if not config.is_file():
+def compile_flags(package: Path) -> str:
+    """ggml's CMake options that are not OFF, as "NAME=VALUE ..."; empty where the build left no record of them.
+
+    The record lies beside the libraries (packaging/install.sh), or where the bindings' own build installs it.
+    """
+    name = "ggml-config.cmake"
+    places = (package / "lib" / name, package.parent / "lib" / "cmake" / "ggml" / name)
+    config = next((place for place in places if place.is_file()), None)
+    if config is None:
         return ""
     options = re.findall(r'^set\((GGML_\w+) "([^"]*)"\)', config.read_text(encoding="utf-8"), flags=re.MULTILINE)
     off = tuple(f"{name}_" for name, value in options if value == "OFF")  # GGML_CUDA off: drop GGML_CUDA_GRAPHS too

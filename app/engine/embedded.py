@@ -55,9 +55,15 @@ class EmbeddedEngine:
             model={**asdict(file), "n_swa": facts["n_swa"], "recurrent": facts["recurrent"]},
             settings={**asdict(settings), **{name: facts[name] for name in ("n_ctx", "n_batch", "n_ubatch")}},
             capabilities=Capabilities(
-                token_ids=True, rivals=True, cached_counts=True, snapshot=True, recompute=True, rebuild=True,
-                piece_bytes=True, reset=True,
-            ),  # fmt: skip
+                token_ids=True,
+                rivals=True,
+                cached_counts=True,
+                snapshot=True,
+                recompute=True,
+                rebuild=True,
+                piece_bytes=True,
+                reset=True,
+            ),
             recompute_by="a new, empty llama_context for each request",
             eog_ids=facts["eog_ids"],
             n_ctx=facts["n_ctx"],

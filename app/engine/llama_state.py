@@ -73,7 +73,9 @@ class LlamaState:
             own = ids[len(self.held) : len(self.held) + span.length].tolist()
             if span.start != len(self.held) or span.kind not in ("prefill", "decode"):
                 raise EngineError(f"The state cannot be rebuilt: how token {span.start + 1} was written is not known.")
-            size = 1 if span.kind == "decode" else span.chunk or span.length
+            if span.kind == "prefill" and not span.chunk:
+                raise EngineError("The state cannot be rebuilt: the sizes of the prefill chunks were not reported.")
+            size = 1 if span.kind == "decode" else span.chunk
             for start in range(0, span.length, size):
                 self._evaluate_filled(own[start : start + size], size)
 

@@ -79,6 +79,12 @@ class ChildProcess:
             raise message
         return message
 
+    def output(self, most_bytes: int = 65536) -> str:
+        """The end of what the child, and whatever it started, printed so far."""
+        end = os.fstat(self._output.fileno()).st_size
+        self._output.seek(max(0, end - most_bytes))
+        return self._output.read().decode(errors="replace")
+
     def kill(self, because: str) -> None:
         """End the child at once; `because` is the sentence that EngineDied will carry from now on."""
         self._killed_because = because
@@ -118,6 +124,5 @@ class ChildProcess:
         return EngineDied(f"The engine's process {how}.", " ".join([hint, *self._last_lines()]))
 
     def _last_lines(self) -> list[str]:
-        self._output.seek(max(0, os.fstat(self._output.fileno()).st_size - 4096))
-        lines = [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in self.output(4096).splitlines() if line.strip()]
         return ["Its last lines:", " | ".join(lines[-_LAST_LINES:])] if lines else []

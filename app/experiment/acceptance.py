@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -17,24 +18,32 @@ Findings = tuple[list[str], list[str]]
 
 
 def accept(
-    trajectories: Sequence[Trajectory], path: Path, expected_episode_ids: Collection[str], rivals: int
+    trajectories: Sequence[Trajectory],
+    path: Path,
+    expected_episode_ids: Collection[str],
+    rivals: int | None,
+    *,
+    run_to_run: bool = False,
 ) -> Findings:
     """Check a pass: everything that STUDY asks for before its figures may be averaged.
 
-    All episodes present, request indices contiguous, `rivals` logprobs at every step, piece bytes that rebuild the
-    text, 0 cached tokens at every recompute request, a hit at 95 % of the cached path's later requests (those after
-    an episode's first). Counts that were not reported leave the pass unproven.
+    All episodes present, request indices contiguous, `rivals` logprobs at every step (None where the engine reports
+    none), piece bytes that rebuild the text, 0 cached tokens at every recompute request, a hit at 95 % of the cached
+    path's later requests (those after an episode's first). Counts that were not reported leave the pass unproven.
+    A pass of a `run_to_run` experiment claims nothing of its path: it may hit, miss, or not say.
     """
     done = {trajectory.episode_id for trajectory in trajectories if trajectory.status is Status.DONE}
     problems = _listed([episode_id for episode_id in expected_episode_ids if episode_id not in done], "not finished")
     indices = [t.episode_id for t in trajectories if [r.index for r in t.requests] != list(range(len(t.requests)))]
     problems += _listed(indices, "request indices are not contiguous")
     answered = list(_answered(trajectories))
-    problems += _listed(
-        [name for name, r in answered if not _has_depth(r.steps, rivals)], f"not {rivals} logprobs a step"
-    )
+    if rivals is not None:
+        lacking = [name for name, r in answered if not _has_depth(r.steps, rivals)]
+        problems += _listed(lacking, f"not {rivals} logprobs a step")
     problems += _listed([name for name, r in answered if not _rebuilds_text(r.steps)], "piece bytes do not add up")
     problems += _contradictions(answered)
+    if run_to_run:
+        return problems, []
     counts, unproven = _counts(answered, path)
     if path is Path.RECOMPUTE:
         problems += _hits(answered)
@@ -43,10 +52,11 @@ def accept(
     return problems, unproven
 
 
-def pair_problems(cached: Trajectory, recompute: Trajectory) -> Findings:
+def pair_problems(cached: Trajectory, recompute: Trajectory, *, run_to_run: bool = False) -> Findings:
     """Why a pair proves nothing.
 
-    No request was answered, the cached path hit nothing, the recompute path hit something, or counts contradict.
+    No request was answered, the cached path hit nothing, the recompute path hit something, or counts contradict. Two
+    runs of one path (`run_to_run`) prove something whatever the cache did.
     """
     problems: list[str] = []
     unproven: list[str] = []
@@ -54,9 +64,11 @@ def pair_problems(cached: Trajectory, recompute: Trajectory) -> Findings:
         unproven.append(f"no request was answered: {cached.outcome.detail or recompute.outcome.detail}".rstrip(": ."))
     for side in (cached, recompute):
         answered = list(_answered([side]))
+        problems += _contradictions(answered)
+        if run_to_run:
+            continue
         counts, missing = _counts(answered, side.path)
         unproven += missing
-        problems += _contradictions(answered)
         if side.path is Path.RECOMPUTE:
             problems += _hits(answered)
         elif counts and not any(counts):
@@ -81,8 +93,9 @@ def _listed(names: Sequence[str], what: str) -> list[str]:
 
 
 def _contradictions(answered: Sequence[tuple[str, Request]]) -> list[str]:
-    found = [(name, r.report.problem) for name, r in answered if r.report and r.report.problem]
-    return _listed([name for name, _ in found], f"counts contradict the engine's own: {found[0][1]}") if found else []
+    """What the engine itself found wrong with a request, in its own words."""
+    found = [(name, r.report.problem.rstrip(".")) for name, r in answered if r.report and r.report.problem]
+    return _listed([name for name, _ in found], found[0][1]) if found else []
 
 
 def _hits(answered: Sequence[tuple[str, Request]]) -> list[str]:
@@ -102,13 +115,23 @@ def _counts(answered: Sequence[tuple[str, Request]], path: Path) -> tuple[list[i
 
 
 def _has_depth(steps: StepBlock, rivals: int) -> bool:
-    """Whether every step has its own logprob and exactly `rivals` rivals."""
-    return (
-        steps.rival_ids.shape == (len(steps), rivals) == steps.rival_logprobs.shape
-        and not (steps.rival_ids == NO_ID).any()
-        and not np.isnan(steps.rival_logprobs).any()
-        and not np.isnan(steps.logprobs).any()
-    )
+    """Whether every step has its own logprob and exactly `rivals` rivals.
+
+    A token that ends inside a UTF-8 character may have neither: servers fold its entry into the next one's.
+    """
+    if not steps.rival_ids.shape == (len(steps), rivals) == steps.rival_logprobs.shape:
+        return False
+    absent = (steps.rival_ids == NO_ID) | np.isnan(steps.rival_logprobs)
+    lacking = absent.any(axis=1) | np.isnan(steps.logprobs)
+    whole_absence = absent.all(axis=1) & np.isnan(steps.logprobs)
+    return all(whole_absence[at] and _ends_inside_character(steps, at) for at in np.flatnonzero(lacking).tolist())
+
+
+def _ends_inside_character(steps: StepBlock, at: int) -> bool:
+    """Whether the answer's bytes up to and with step `at` end inside a UTF-8 character."""
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    decoder.decode(steps.piece_bytes[: int(steps.piece_ends[at])])
+    return bool(decoder.getstate()[0])
 
 
 def _rebuilds_text(steps: StepBlock) -> bool:

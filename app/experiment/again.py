@@ -27,17 +27,20 @@ def run_again(
     """
     fork = pair.comparison.fork
     found = {}
-    for side in (pair.recompute, pair.cached):
+    for path, name, side in (
+        (Path.RECOMPUTE, pair.names[1], pair.recompute),
+        (Path.CACHED, pair.names[0], pair.cached),
+    ):
         index = min(fork.request if fork else len(side.requests) - 1, len(side.requests) - 1)
         if index < 0 or side.requests[index].report is None:
             raise EngineError("That request was not answered, so it cannot be run again.", "Run the episode again.")
-        tell(Again(side.path, f"{side.path} again: request {index + 1} is being answered…", None))
+        tell(Again(path, f"{name} again: request {index + 1} is being answered…", None))
         difference = answer_again(engine, side, side.requests[index], plan, stop)
         if stop.is_set():
             break
-        sentence = f"{side.path} again: " + (difference or "identical, every id and every logprob")
-        tell(Again(side.path, sentence, not difference))
-        found[side.path] = not difference
+        sentence = f"{name} again: " + (difference or "identical, every id and every logprob")
+        tell(Again(path, sentence, not difference))
+        found[path] = not difference
     return found
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from app.trajectory.events import Estimate
 from app.trajectory.trajectory import Path
 
 
 class Clock:
-    """An estimate from the mean time of the trajectories that this run has played, path by path."""
+    """An estimate from the mean time of the trajectories that this run has played, path by path.
 
-    def __init__(self) -> None:
-        self.total = 0
+    `expected` is how many trajectories each path will have.
+    """
+
+    def __init__(self, expected: Mapping[Path, int]) -> None:
+        self._expected = expected
         self._done: dict[Path, int] = {Path.CACHED: 0, Path.RECOMPUTE: 0}
         self._seconds: dict[Path, list[float]] = {Path.CACHED: [], Path.RECOMPUTE: []}
         self._began = 0.0
@@ -29,11 +33,11 @@ class Clock:
 
     def estimate(self) -> Estimate:
         """Done, total, and the seconds left once every path with something left to play has been timed."""
-        done = sum(self._done.values())
+        done, total = sum(self._done.values()), sum(self._expected.values())
         left = 0.0
-        for path, seconds in self._seconds.items():
-            to_do = self.total / 2 - self._done[path]
+        for path, expected in self._expected.items():
+            to_do, seconds = expected - self._done[path], self._seconds[path]
             if to_do and not seconds:
-                return Estimate(done, self.total, None)
+                return Estimate(done, total, None)
             left += to_do * sum(seconds) / max(1, len(seconds))
-        return Estimate(done, self.total, left)
+        return Estimate(done, total, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from app import __version__
@@ -11,13 +12,16 @@ from app.workload.chat import ChatTemplate
 
 
 def environment_of(info: EngineInfo, template: ChatTemplate) -> dict[str, Any]:
-    """The sealed environment record: app, build, model and settings, as JSON values."""
+    """The sealed environment record: app, build, model, settings, and what the engine can prove, as JSON values."""
     return {
         "app": {"name": "forkpoint", "version": __version__},
         "engine": info.name,
         "build": _plain(info.build),
         "model": _plain(info.model),
         "settings": _plain(info.settings),
+        "level": info.level,
+        "recompute_by": info.recompute_by,
+        "gaps": [asdict(gap) for gap in info.gaps],
         "chat_template_note": template.note,
     }
 

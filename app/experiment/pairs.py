@@ -4,21 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from app.diagnosis.noise import noise_floor
 from app.diagnosis.verdict import judge
 from app.experiment.acceptance import pair_problems
-from app.store.reader import Reader
 from app.store.recorder import Recorder
-from app.trajectory.codec import from_json, to_json
+from app.trajectory.codec import decode, from_json, to_json
 from app.trajectory.compare import bit_identical, compare, shared_drift
-from app.trajectory.pair import Comparison, NoiseFloor, Pair, PairRow, Repeats
+from app.trajectory.pair import PATH_NAMES, Comparison, NoiseFloor, Pair, PairRow, Repeats, run_names
+from app.trajectory.reproducer import WarmUp, warm_up_of
 from app.trajectory.step import MarginArray
 from app.trajectory.trajectory import ExperimentInfo, PassInfo, Path, Status, Trajectory
 
 ROWS = "rows"
 NOISE = "noise"
+REPEATS = "repeats"
+"""Episode -> path -> Repeats, where the repeats themselves are not at hand (in a bundle)."""
+
+EARLIER = "earlier"
+"""Episode -> the warm-up requests of earlier episodes, where the episodes themselves are not at hand."""
+
 UNKNOWN_FLOOR = NoiseFloor(None, 0)
+
+
+class PairSource(Protocol):
+    """What pairs are read from: a file of data (app.store.reader.Reader) or a bundle; see there."""
+
+    def experiments(self) -> list[ExperimentInfo]:
+        """All experiments, the newest first."""
+        ...
+
+    def passes(self, experiment_id: int) -> list[PassInfo]:
+        """All passes, the newest first."""
+        ...
+
+    def trajectory_ids(self, pass_id: int) -> dict[str, int]:
+        """The id of the trajectory that counts of every episode of the pass."""
+        ...
+
+    def trajectory(self, trajectory_id: int) -> Trajectory:
+        """A trajectory with all its requests."""
+        ...
+
+    def pieces(self, experiment_id: int) -> Mapping[int, bytes]:
+        """The raw bytes of every token id that a step or a rival mentions."""
+        ...
+
+    def derived(self, experiment_id: int, key: str) -> Any:
+        """The JSON value kept under `key`, None where there is none."""
+        ...
+
+    def size_bytes(self) -> int:
+        """What it takes on disk."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
 
 
 @dataclass
@@ -28,10 +71,11 @@ class PairReader:
     Rows and noise floor are derived values: kept in the file while a run goes on, computed here where they are absent.
     """
 
-    reader: Reader
+    reader: PairSource
     experiment: ExperimentInfo
     near_tie: float
     _drifts: dict[str, MarginArray] = field(default_factory=dict, init=False)
+    _served: dict[int, list[WarmUp]] = field(default_factory=dict, init=False)
 
     def pair(self, episode_id: str, repeat: int = 1) -> Pair | None:
         """The pair, or None where one of the paths has not begun it."""
@@ -42,6 +86,22 @@ class PairReader:
         comparison = self._compare(*sides)
         verdict = judge(comparison, *sides, noise, near_tie=self.near_tie)
         return Pair(*sides, comparison, verdict, noise, self.reader.pieces(self.experiment.id))
+
+    def earlier(self, run: Trajectory) -> list[WarmUp]:
+        """The requests of the episodes that its pass served before this one, in that order."""
+        kept = self.reader.derived(self.experiment.id, EARLIER)
+        if isinstance(kept, Mapping):
+            return list(decode(tuple[WarmUp, ...], kept[run.episode_id]))
+        found = self.reader.trajectory_ids(run.pass_id)
+        order = next(info.episode_ids for info in self.reader.passes(self.experiment.id) if info.id == run.pass_id)
+        before = [found[name] for name in order[: order.index(run.episode_id)] if name in found]
+        return [warm_up for trajectory_id in before for warm_up in self._requests_of(trajectory_id)]
+
+    def _requests_of(self, trajectory_id: int) -> list[WarmUp]:
+        if trajectory_id not in self._served:
+            run = self.reader.trajectory(trajectory_id)
+            self._served[trajectory_id] = [warm_up_of(f"{run.episode_id} r{r.index + 1}", r) for r in run.requests]
+        return self._served[trajectory_id]
 
     def rows(self) -> list[PairRow]:
         """A row per planned episode, in the order of the plan."""
@@ -85,6 +145,10 @@ class PairReader:
         rows = [from_json(value) for value in kept["rows"]]
         return {row.episode_id: row for row in rows if isinstance(row, PairRow)}
 
+    @property
+    def _run_to_run(self) -> bool:
+        return bool(self.experiment.plan.get("kind") == "repeat")
+
     def _pass(self, path: Path, repeat: int) -> PassInfo | None:
         passes = self.reader.passes(self.experiment.id)
         return next((info for info in passes if (info.path, info.repeat) == (path, repeat)), None)
@@ -95,12 +159,18 @@ class PairReader:
         return None if found is None else self.reader.trajectory(found)
 
     def _sides(self, episode_id: str, repeat: int) -> tuple[Trajectory, Trajectory] | None:
-        cached = self._trajectory(Path.CACHED, repeat, episode_id)
-        recompute = self._trajectory(Path.RECOMPUTE, repeat, episode_id)
+        """Both paths of a repeat; of experiment `repeat` the next run and the first."""
+        if self._run_to_run:
+            cached = self._trajectory(Path.CACHED, repeat + 1, episode_id)
+            recompute = self._trajectory(Path.CACHED, 1, episode_id)
+        else:
+            cached = self._trajectory(Path.CACHED, repeat, episode_id)
+            recompute = self._trajectory(Path.RECOMPUTE, repeat, episode_id)
         return None if cached is None or recompute is None else (cached, recompute)
 
     def _compare(self, cached: Trajectory, recompute: Trajectory) -> Comparison:
-        problems, unproven = pair_problems(cached, recompute)
+        again = self._run_to_run
+        problems, unproven = pair_problems(cached, recompute, run_to_run=again)
         problems = list(problems)
         for side in (cached, recompute):
             info = self._pass(side.path, side.repeat)
@@ -111,13 +181,19 @@ class PairReader:
             cached,
             recompute,
             near_tie=self.near_tie,
-            repeats={str(side.path): self._repeats(side) for side in (cached, recompute)},
+            repeats={} if again else {str(side.path): self._repeats(side) for side in (cached, recompute)},
             problems=tuple(problems),
             unproven=tuple(unproven),
+            names=run_names(cached.repeat) if again else PATH_NAMES,
+            level=self.experiment.environment.get("level", "ids"),
         )
 
     def _repeats(self, side: Trajectory) -> Repeats:
         """How often the other repeats of this path reproduced this trajectory bit for bit."""
+        kept = self.reader.derived(self.experiment.id, REPEATS)
+        if isinstance(kept, Mapping):
+            recorded: Repeats = decode(Repeats, kept[side.episode_id][side.path])
+            return recorded
         runs, first_difference = 1, ""
         for info in self.reader.passes(self.experiment.id):
             if info.path is not side.path or info.repeat == side.repeat:

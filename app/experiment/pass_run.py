@@ -50,7 +50,10 @@ class Tools:
 
 @dataclass
 class PassRun:
-    """One path, one repeat. The cached path keeps one State for the whole pass, the recompute path none."""
+    """One path, one repeat. The cached path keeps one State for the whole pass, the recompute path none.
+
+    A pass is a server history of its own, unless it follows another one: then it goes on where that one ended.
+    """
 
     tools: Tools
     pass_id: int
@@ -58,6 +61,8 @@ class PassRun:
     repeat: int
     state: State | None = None
     ledger: KvLedger = field(default_factory=KvLedger)
+    follows: bool = False
+    _has_begun: bool = False
 
     def play(self, episode: Episode) -> None:
         """Run one episode to its end and record it.
@@ -87,6 +92,7 @@ class PassRun:
         Where the engine cannot restore it, it is rebuilt from that knowledge. Raises EngineError where neither works.
         """
         engine = self.tools.engine
+        self._begin()
         try:
             self.state = engine.restore(snapshot)
         except EngineDied:
@@ -102,6 +108,11 @@ class PassRun:
         except EngineError:
             self.close()
             raise
+
+    def follow(self, before: PassRun) -> None:
+        """Go on in the server history of `before`, in the very State that it leaves."""
+        self.state, self.ledger, self._has_begun = before.state, before.ledger, before._has_begun
+        before.state, self.follows = None, True
 
     def close(self) -> None:
         """Give the pass's State back."""
@@ -129,9 +140,8 @@ class PassRun:
             tools.recorder.start_request(trajectory_id, index, prompt)
             tools.tell(RequestStarted(trajectory_id, index, prompt))
             block, report = self._answer(trajectory_id, index, prompt)
-            spans = self.ledger.take(
-                f"{episode.id} r{index + 1}", prompt.ids, report.cached_tokens, report.chunks, block.token_ids
-            )
+            writer = f"{episode.id} r{index + 1}" + (f", run {self.repeat}" if self.follows else "")
+            spans = self.ledger.take(writer, prompt.ids, report.cached_tokens, report.chunks, block.token_ids)
             if report.finish_reason == "cancelled":
                 tools.recorder.finish_request(trajectory_id, index, report, (), (), spans)
                 raise Stopped
@@ -182,6 +192,13 @@ class PassRun:
     def _state(self) -> State:
         """The cached path's one State; a new, empty one for each request of the recompute path."""
         if self.state is None:
+            self._begin()
             self.state = self.tools.engine.open_state()
             self.ledger = KvLedger()
         return self.state
+
+    def _begin(self) -> None:
+        """A new server history, once a pass and only when it is about to serve: another pass may still be under way."""
+        if not self._has_begun:
+            self.tools.engine.begin_pass()
+            self._has_begun = True

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path as FilePath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 from app.engine.base import Sampling
+from app.engine.opening import is_url
+from app.engine.server_settings import ManagedSettings, ServerSettings
 from app.engine.settings import EmbeddedSettings
 from app.errors import SettingsError
 from app.trajectory.codec import from_json, to_json
@@ -16,6 +19,8 @@ from app.trajectory.episode import Episode
 from app.workload import builtin
 from app.workload.dialogue import MAX_TOKENS
 from app.workload.imports import load_episodes
+
+S = TypeVar("S", ServerSettings, ManagedSettings)
 
 MOST_RIVALS = 1000
 MOST_TEMPERATURE = 100
@@ -28,11 +33,16 @@ DEMO_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Experiment `pair`: chosen episodes on the cached and the recompute path.
+    """Experiment `pair`: chosen episodes on the cached and the recompute path. `repeat`: on the cached path only.
+
+    A pair's paths run `repeat` times, each time in a server history of its own. A `repeat` serves the cached path
+    `repeat` times in one server history, pass after pass, and compares the later ones with the first (STUDY:
+    Run-to-run divergence). `engine` is "embedded", "managed" or the URL of a server; `settings` are the embedded
+    engine's, `managed` a server's of our own, `server` says how one that runs elsewhere is reached.
 
     `model` None is the default model. `episodes` is a selection such as "0-7,calendar-02"; `imported` replaces it by a
-    conversation recorded elsewhere. Each path runs `repeat` times from an empty state in the same order, the second
-    and later times over the first `repeat_first` episodes only (None: all). `rivals` is k. `history` "tokens" keeps the
+    conversation recorded elsewhere. The second and later times play the first `repeat_first` episodes only (None:
+    all). `rivals` is k. `history` "tokens" keeps the
     ids that the engine sampled, "chat" renders and tokenises the conversation anew at each request, as a chat client
     would. `until_fork` stops at the first pair that forks. `out` None is an unnamed file in the data folder.
     """
@@ -50,11 +60,19 @@ class RunRequest:
     until_fork: bool = False
     out: FilePath | None = None
     engine: str = "embedded"
+    kind: Literal["pair", "repeat"] = "pair"
+    server: ServerSettings = field(default_factory=ServerSettings)
+    managed: ManagedSettings = field(default_factory=ManagedSettings)
 
     def __post_init__(self) -> None:
+        """Raise SettingsError for a value that cannot be run with."""
+        if self.kind not in ("pair", "repeat"):
+            raise SettingsError(f"There is no experiment {self.kind!r}.", "Known are: pair, repeat.")
+        if self.model is not None and is_url(self.engine):
+            raise SettingsError("A server that runs elsewhere has its own model.", "Leave --model out.")
         sampling = self.sampling
         for name, value, least, most in (
-            ("repeat", self.repeat, 1, inf),
+            ("repeat", self.repeat, 2 if self.kind == "repeat" else 1, inf),
             ("repeat_first", 1 if self.repeat_first is None else self.repeat_first, 1, inf),
             ("rivals", self.rivals, 2, MOST_RIVALS),
             ("max_tokens", self.max_tokens, 1, inf),
@@ -68,6 +86,13 @@ class RunRequest:
                 raise SettingsError(f"{name} is {value}.", f"It must be {least} {to}.")
 
 
+def loading(request: RunRequest) -> str:
+    """What is waited for while the engine of a request opens, as a sentence."""
+    if is_url(request.engine):
+        return f"Connecting to {without_password(request.engine)}…"
+    return "Starting llama-server…" if request.engine == "managed" else "Loading the model…"
+
+
 def choose(request: RunRequest) -> tuple[Episode, ...]:
     """The episodes that a request names. Raises WorkloadError."""
     if request.imported is not None:
@@ -77,9 +102,12 @@ def choose(request: RunRequest) -> tuple[Episode, ...]:
 
 def to_plan(request: RunRequest, episodes: tuple[Episode, ...]) -> dict[str, Any]:
     """The request as JSON values, with the imported episodes whole, so that a resumed run asks the same."""
-    plan = asdict(request) | {"kind": "pair", "episode_ids": [episode.id for episode in episodes]}
+    plan = asdict(request) | {"episode_ids": [episode.id for episode in episodes]}
+    plan["engine"] = without_password(request.engine)
     plan["model"] = str(request.model.absolute()) if request.model else None  # a resumed run starts in another folder
     plan["out"] = str(request.out) if request.out else None
+    for name in ("server", "managed"):
+        plan[name] = {key: _as_json(value) for key, value in plan[name].items()}
     if request.imported is not None:
         plan["imported"] = str(request.imported)
         plan["imported_episodes"] = [to_json(episode) for episode in episodes]
@@ -101,6 +129,9 @@ def from_plan(plan: Mapping[str, Any]) -> tuple[RunRequest, tuple[Episode, ...]]
             history=plan["history"],
             until_fork=plan["until_fork"],
             engine=plan["engine"],
+            kind=plan["kind"],
+            server=_settings(ServerSettings, plan.get("server", {})),  # runs of older versions have neither
+            managed=_settings(ManagedSettings, plan.get("managed", {})),
         )
     except (KeyError, TypeError) as error:
         raise SettingsError(f"The plan of this run cannot be read: {error}.", "Start a new run.") from error
@@ -111,6 +142,31 @@ def from_plan(plan: Mapping[str, Any]) -> tuple[RunRequest, tuple[Episode, ...]]
     if not all(isinstance(episode, Episode) for episode in episodes):
         raise SettingsError("The imported episodes of this run cannot be read.", "Start a new run.")
     return replace(request, imported=FilePath(plan["imported"])), episodes
+
+
+def without_password(engine: str) -> str:
+    """A server's URL less what may stand before its host: a name and a password."""
+    if not is_url(engine) or "@" not in (host := urlsplit(engine).netloc):
+        return engine
+    return engine.replace(host, host.rpartition("@")[2], 1)
+
+
+def _as_json(value: object) -> object:
+    """A setting as JSON keeps it; files absolute, since a resumed run starts in another folder."""
+    return str(value.absolute()) if isinstance(value, FilePath) else list(value) if isinstance(value, tuple) else value
+
+
+def _settings(cls: type[S], kept: Mapping[str, Any]) -> S:
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else FilePath(value) if value and _is_file(hints[name]) else value
+        for name, value in kept.items()
+    }
+    return cls(**values)
+
+
+def _is_file(hint: Any) -> bool:
+    return bool(hint == FilePath | None)
 
 
 def repeats_of(request: RunRequest, episodes: tuple[Episode, ...]) -> list[tuple[Episode, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from threading import Event, Timer
@@ -16,7 +16,7 @@ from app.experiment.clock import Clock
 from app.experiment.environment import environment_of
 from app.experiment.pairs import PairReader
 from app.experiment.pass_run import PassRun, Stopped, Tools
-from app.experiment.plans import RunRequest, repeats_of, to_plan
+from app.experiment.plans import RunRequest, loading, repeats_of, to_plan
 from app.store.reader import Reader, StoredSnapshot
 from app.store.recorder import Recorder
 from app.trajectory.codec import from_json, to_json
@@ -67,7 +67,7 @@ class Runner:
             self.tell(RunFailed(self.experiment_id, f"The run ended unexpectedly: {error!r}.", hint))
 
     def _run(self) -> None:
-        self.tell(EngineLoading("Loading the model…"))
+        self.tell(EngineLoading(loading(self.request)))
         recorder = Recorder(self.file)
         recorder.interrupt_running()  # we hold the file's lock: whatever still runs in it is dead
         try:
@@ -106,19 +106,27 @@ class Course:
         )
         self.reader = Reader(runner.file)  # last: what raises before it has nothing to close
         self.passes: list[PassRun] = []
-        self.clock = Clock()
+        self._run_to_run = runner.request.kind == "repeat"
+        self._paths = (Path.CACHED,) if self._run_to_run else (Path.CACHED, Path.RECOMPUTE)
+        self._is_dropped = False
         self._is_expired = False
 
     def run(self) -> None:
-        """Play every episode of every pass, compare, and end."""
+        """Play every episode of every pass, compare, and end. Raises EngineError where a path cannot be had."""
         runner = self.runner
+        if Path.RECOMPUTE in self._paths and self.tools.info.capabilities.recompute is False:
+            raise EngineError(
+                f"{self.tools.info.name} cannot keep a request from its cache, so there is no recompute path.",
+                "The cached path can be served again and compared with itself: --kind repeat.",
+            )
         runner.experiment_id = self._experiment()
         tell = runner.tell
-        tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), runner.request.repeat))
+        request = runner.request
+        tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), request.repeat, request.kind))
         experiment = next(info for info in self.reader.experiments() if info.id == runner.experiment_id)
         self.pairs = PairReader(self.reader, experiment, runner.near_tie)
         deadline = Timer(plans.DEMO_SECONDS, self._expire)
-        if runner.request.until_fork:
+        if request.until_fork:
             deadline.start()
         try:
             reason, episode_id = self._play()
@@ -153,43 +161,44 @@ class Course:
         """Repeat after repeat; within one, episode after episode on both paths. Returns RunEnded's reason."""
         runner, request = self.runner, self.runner.request
         plan = repeats_of(request, runner.episodes)
-        self.clock.total = 2 * sum(len(episodes) for episodes in plan)
+        clock = Clock(dict.fromkeys(self._paths, sum(len(episodes) for episodes in plan)))
+        if self._run_to_run:
+            self._drop_unfinished_history(len(plan))
         for repeat, episodes in enumerate(plan, start=1):
-            cached = self._open_pass(Path.CACHED, repeat, episodes)
-            recompute = self._open_pass(Path.RECOMPUTE, repeat, episodes)
-            self.passes += [run for run, _ in (cached, recompute)]
-            for episode, run, skip in self._order(episodes, cached, recompute):
+            runs = [self._open_pass(path, repeat, episodes) for path in self._paths]
+            if self._run_to_run and self.passes:
+                runs[0][0].follow(self.passes[-1])
+            self.passes += [run for run, _ in runs]
+            for episode, run, skip in self._order(episodes, runs):
                 if runner.stop.is_set():
                     raise Stopped
-                self.clock.begin()
+                clock.begin()
                 if not skip:
                     run.play(episode)
                     self._keep_snapshot(run, episodes, episode)
-                self.clock.end(run.path, skip)
-                runner.tell(self.clock.estimate())
-                forked = run.path is Path.RECOMPUTE and self._compare(episode)
+                clock.end(run.path, skip)
+                runner.tell(clock.estimate())
+                forked = run.path is self._paths[-1] and self._compare(episode)
                 if request.until_fork and forked:
                     self._accept_passes(repeat, episodes, until=episode)
                     return "forked", episode.id
             self._accept_passes(repeat, episodes)
-            if request.until_fork:
+            if request.until_fork and len(self.passes) > 1:
                 return "no fork", None
         return "complete", None
 
     def _order(
-        self, episodes: tuple[Episode, ...], cached: tuple[PassRun, int], recompute: tuple[PassRun, int]
+        self, episodes: tuple[Episode, ...], runs: Sequence[tuple[PassRun, int]]
     ) -> Iterator[tuple[Episode, PassRun, bool]]:
         """Episode by episode on both paths where two States may live side by side, else pass after pass."""
-        both: Iterable[tuple[tuple[PassRun, int], int]]
-        if self._one_state():
-            both = [(run, at) for run in (cached, recompute) for at in range(len(episodes))]
-        else:
-            both = [(run, at) for at in range(len(episodes)) for run in (cached, recompute)]
-        for (run, done), at in both:
-            yield episodes[at], run, at < done
-
-    def _one_state(self) -> bool:
-        return self.tools.info.states_at_once == 1
+        if self.tools.info.states_at_once != 1:
+            for at, episode in enumerate(episodes):
+                yield from ((episode, run, at < done) for run, done in runs)
+            return
+        for run, done in runs:
+            yield from ((episode, run, at < done) for at, episode in enumerate(episodes))
+            if not self._run_to_run:
+                run.close()  # before the next one asks for a server history of its own
 
     def _compare(self, episode: Episode) -> bool:
         """Compare both paths of an episode, keep the row; True where they forked and the pair is valid."""
@@ -224,6 +233,8 @@ class Course:
 
     def _take_up(self, old: PassInfo) -> tuple[PassRun, int] | None:
         run = PassRun(self.tools, old.id, old.path, old.repeat)
+        if self._is_dropped:
+            return None
         if old.status is Status.DONE:
             return run, len(old.episode_ids)
         done = self._episodes_done(old)
@@ -238,6 +249,13 @@ class Course:
             why = "was not kept" if kept is None else "cannot be restored"
             self.runner.tell(Notice(f"The cached pass {old.repeat} starts over: the state of its cache {why}."))
         return None
+
+    def _drop_unfinished_history(self, runs: int) -> None:
+        """Runs of one server history are all there or played anew: what a server held between them is gone."""
+        kept = self.reader.passes(self._id())
+        self._is_dropped = {info.repeat for info in kept if info.status is Status.DONE} != set(range(1, runs + 1))
+        if kept and self._is_dropped:
+            self.runner.tell(Notice("Every run starts over: the server history that they belong to is gone."))
 
     def _resume(self, run: PassRun, kept: StoredSnapshot) -> bool:
         """Whether the engine could restore, or rebuild, the state that was kept."""
@@ -258,8 +276,13 @@ class Course:
         return len(info.episode_ids)
 
     def _keep_snapshot(self, run: PassRun, episodes: tuple[Episode, ...], episode: Episode) -> None:
-        """After each episode of a cached pass, so that a run which is stopped or killed can go on from there."""
-        if run.state is None or run.path is not Path.CACHED or not self.tools.info.capabilities.snapshot:
+        """After each episode of a cached pass, so that a run which is stopped or killed can go on from there.
+
+        Only of States that are all ours: a server's snapshot is a file on its disk, and its history goes on without us.
+        """
+        capabilities = self.tools.info.capabilities
+        is_ours = capabilities.snapshot and capabilities.rebuild and not self._run_to_run
+        if run.state is None or run.path is not Path.CACHED or not is_ours:
             return
         if episode is episodes[-1]:
             self.recorder.drop_snapshot(run.pass_id)
@@ -274,14 +297,22 @@ class Course:
         for run in self.passes:
             if run.repeat != repeat:
                 continue
-            run.close()
+            if not self._run_to_run:  # else the next run goes on in it
+                run.close()
             self.recorder.drop_snapshot(run.pass_id)
             ids = self.reader.trajectory_ids(run.pass_id)
             played = [self.reader.trajectory(ids[e.id]) for e in expected if e.id in ids]
-            problems, unproven = accept(played, run.path, [e.id for e in expected], self.runner.request.rivals)
+            problems, unproven = accept(
+                played, run.path, [e.id for e in expected], self._depth(), run_to_run=self._run_to_run
+            )
             reasons = [*problems, *unproven]
             self.recorder.finish_pass(run.pass_id, Status.DONE, not reasons, reasons)
             self.runner.tell(PassFinished(run.pass_id, run.path, repeat, not reasons, tuple(reasons)))
+
+    def _depth(self) -> int | None:
+        """How many logprobs every step must have; None where this engine's steps may lack them."""
+        info = self.tools.info
+        return self.runner.request.rivals if info.level == "ids" and info.capabilities.rivals is not False else None
 
     def _close_passes(self, status: Status) -> None:
         for run in self.passes:
@@ -306,7 +337,7 @@ class Course:
 
     def _title(self) -> str:
         model = self.tools.info.model
-        return f"pair · {model.get('name', 'unknown model')} · {self.tools.info.name}"
+        return f"{self.runner.request.kind} · {model.get('name', 'unknown model')} · {self.tools.info.name}"
 
     def _experiment(self) -> int:
         environment = environment_of(self.tools.info, self.tools.template)
@@ -314,7 +345,7 @@ class Course:
             plan = to_plan(self.runner.request, self.runner.episodes)
             return self.recorder.add_experiment(self._title(), plan, environment)
         kept = next(e for e in self.reader.experiments() if e.id == self.runner.resume)
-        changed = [key for key in environment if kept.environment.get(key) != environment[key]]
+        changed = [key for key, value in environment.items() if kept.environment.get(key, value) != value]
         if changed:
             raise EngineError(
                 f"The run cannot go on: {', '.join(sorted(changed))} changed since it began.",

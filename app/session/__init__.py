@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from app.bundle.format import FORMS, QUESTIONS, REDACTIONS, Form, Redaction
 from app.engine.base import Sampling
 from app.engine.default_model import default_model, default_model_licence
+from app.engine.server_settings import ManagedSettings, ServerSettings
 from app.engine.settings import KV_TYPES, EmbeddedSettings
-from app.experiment.plans import DEMO_SECONDS, RunRequest, choose
+from app.experiment.doctor_report import diagnosis_lines, diagnosis_report
+from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, without_password
+from app.experiment.replay_report import exit_code as replay_exit_code
+from app.experiment.replay_report import replay_lines, replay_report
 from app.experiment.summary_report import summary_lines, summary_report
+from app.session.bundles import (
+    ExportRequest,
+    export_pairs,
+    export_report,
+    known_answers,
+    log_excerpt,
+    preview_export,
+    verification_report,
+    verify,
+)
+from app.session.doctor import Examination, evicts_others
 from app.session.files import check_model, quantise, unpack
+from app.session.replay import ReplayOn, bundled_episodes, model_of, replay_pairs
+from app.session.repro_check import ScriptRunner
 from app.session.runs import RunHandle, resume_run, run_again, start_run
 from app.session.self_tests import SELF_TESTS
 from app.session.session import Session
@@ -15,23 +33,51 @@ from app.settings import Settings
 
 __all__ = [
     "DEMO_SECONDS",
+    "FORMS",
     "KV_TYPES",
+    "QUESTIONS",
+    "REDACTIONS",
     "SELF_TESTS",
     "EmbeddedSettings",
+    "Examination",
+    "ExportRequest",
+    "Form",
+    "ManagedSettings",
+    "Redaction",
+    "ReplayOn",
     "RunHandle",
     "RunRequest",
     "Sampling",
+    "ScriptRunner",
+    "ServerSettings",
     "Session",
     "Settings",
+    "bundled_episodes",
     "check_model",
     "choose",
     "default_model",
     "default_model_licence",
+    "diagnosis_lines",
+    "diagnosis_report",
+    "evicts_others",
+    "export_pairs",
+    "export_report",
+    "known_answers",
+    "log_excerpt",
+    "model_of",
+    "preview_export",
     "quantise",
+    "replay_exit_code",
+    "replay_lines",
+    "replay_pairs",
+    "replay_report",
     "resume_run",
     "run_again",
     "start_run",
     "summary_lines",
     "summary_report",
     "unpack",
+    "verification_report",
+    "verify",
+    "without_password",
 ]

@@ -14,7 +14,7 @@ from app.engine.opening import open_engine
 from app.errors import AppError, StoreError
 from app.experiment.again import require_same_model
 from app.experiment.again import run_again as answer_both_again
-from app.experiment.plans import RunRequest, choose, from_plan
+from app.experiment.plans import RunRequest, choose, from_plan, loading
 from app.experiment.runner import Runner
 from app.session.session import Session
 from app.trajectory.episode import Episode
@@ -88,7 +88,7 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
     request, _ = from_plan(info.plan)
 
     def work(inbox: deque[Event], stop: threading.Event) -> None:
-        inbox.append(EngineLoading("Loading the model…"))
+        inbox.append(EngineLoading(loading(request)))
         try:
             engine = _opener(request, stop)()
             try:
@@ -110,4 +110,6 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
 
 
 def _opener(request: RunRequest, stop: threading.Event) -> Callable[[], Engine]:
-    return lambda: open_engine(request.engine, request.model, request.settings, stop=stop)
+    return lambda: open_engine(
+        request.engine, request.model, request.settings, server=request.server, managed=request.managed, stop=stop
+    )

@@ -22,7 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from app.errors import StoreError
-from app.trajectory import episode, events, pair, step, trajectory
+from app.trajectory import episode, events, pair, reproducer, step, trajectory
 from app.trajectory.step import StepBlock
 
 WIRE_VERSION = 1
@@ -30,7 +30,7 @@ WIRE_VERSION = 1
 
 VOCABULARY: Mapping[str, type] = {
     name: item
-    for module in (episode, step, trajectory, pair, events)
+    for module in (episode, step, trajectory, pair, reproducer, events)
     for name, item in vars(module).items()
     if isinstance(item, type) and dataclasses.is_dataclass(item) and item.__module__ == module.__name__
 }
@@ -289,7 +289,9 @@ def _array_in(dtype: np.dtype[Any], obj: Any) -> np.ndarray[Any, Any]:
     if isinstance(obj, list):
         if dtype.kind != "i":
             raise ValueError("a list of integers stands where other numbers belong")
-        return np.array([_SCALARS[int](item) for item in obj], dtype)
+        if not set(map(type, obj)) <= {int}:
+            raise ValueError("something that is no integer stands in a list of integers")
+        return np.array(obj, dtype)  # OverflowError where one is out of range
     fields = _expect(dict, obj)
     shape = [_SCALARS[int](size) for size in _expect(list, fields["shape"])]
     if any(size < 0 for size in shape):

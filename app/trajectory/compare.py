@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.trajectory.pair import NEAR_TIE_NATS, Comparison, Fork, ForkKind, ForkSide, Repeats
+from app.trajectory.pair import NEAR_TIE_NATS, PATH_NAMES, Comparison, Fork, ForkKind, ForkSide, Names, Repeats
 from app.trajectory.step import IdArray, LogprobArray, MarginArray, StepBlock, shared_length
 from app.trajectory.trajectory import Request, Status, Trajectory
 
@@ -42,6 +42,8 @@ def compare(
     repeats: Mapping[str, Repeats] | None = None,
     problems: Iterable[str] = (),
     unproven: Iterable[str] = (),
+    names: Names = PATH_NAMES,
+    level: str = "ids",
 ) -> Comparison:
     """Everything that is counted and measured on a pair; `near_tie` in nats, the rest is passed through."""
     fork, aligned = _align(cached, recompute)
@@ -64,6 +66,8 @@ def compare(
         repeats=dict(repeats or {}),
         problems=tuple(problems),
         unproven=tuple(unproven),
+        names=names,
+        level=level,
     )
 
 

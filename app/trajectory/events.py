@@ -7,18 +7,23 @@ from dataclasses import dataclass
 
 from app.trajectory.episode import Outcome, ToolCall, ToolResult
 from app.trajectory.pair import PairRow
+from app.trajectory.reproducer import ReplayResult
 from app.trajectory.step import Step
 from app.trajectory.trajectory import Path, Prompt, RequestReport, Span, Status
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The experiment has a row on disk; `episodes` pairs will be run, `repeats` times."""
+    """The experiment has a row on disk; `episodes` pairs will be run, `repeats` times.
+
+    `kind` is "pair", both paths each time, or "repeat", the cached path again and again in one server history.
+    """
 
     experiment_id: int
     title: str
     episodes: int
     repeats: int
+    kind: str = "pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,16 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """A recorded fork was asked again on an engine of this machine; `place` is where it was recorded, in words."""
+
+    place: str
+    result: ReplayResult
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (--until-fork), "again"."""
+    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (--until-fork), "again", "replayed"."""
 
     experiment_id: int
     reason: str
@@ -164,6 +177,7 @@ Event = (
     | Estimate
     | Notice
     | Again
+    | Replayed
     | RunEnded
     | RunFailed
 )

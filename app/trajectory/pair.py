@@ -12,6 +12,20 @@ NEAR_TIE_NATS = 0.1
 """Recompute margin below which a step counts as a near tie, unless a setting says otherwise (DESIGN 2)."""
 
 
+Names = tuple[str, str]
+"""What the two sides of a pair are called; the second is the one that margins are taken from."""
+
+PATH_NAMES: Names = ("cached", "recompute")
+
+_ORDINALS = ("first", "second", "third")
+
+
+def run_names(runs: int) -> Names:
+    """The sides of a pair of runs of one path: the last of `runs` (at least 2), and the first as the reference."""
+    last = f"{_ORDINALS[runs - 1]} run" if runs <= len(_ORDINALS) else f"run {runs}"
+    return last, "first run"
+
+
 class ForkKind(StrEnum):
     """What differed first (STUDY: Episode diverged)."""
 
@@ -87,6 +101,10 @@ class Comparison:
     where nothing could be compared. `near_ties` counts steps before and at the fork with recompute margin below the
     threshold. `logprobs_equal` is True where every aligned logprob is bit-identical. `problems` are the reasons why
     the pair is invalid; `unproven` why it is not known whether the paths were what they claim to be.
+
+    A pair of experiment `repeat` has `names` other than PATH_NAMES: `cached` is then a later run of the same path in
+    the same server history, `recompute` its first run. `level` is what the sides were compared by: "ids", "bytes" or
+    "text", where equal ids mean equal pieces of text and no more.
     """
 
     episode_id: str
@@ -103,6 +121,19 @@ class Comparison:
     repeats: Mapping[str, Repeats] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    names: Names = PATH_NAMES
+    level: str = "ids"
+
+    @property
+    def is_run_to_run(self) -> bool:
+        """Whether one path was served twice, instead of two paths once each."""
+        return self.names != PATH_NAMES
+
+    @property
+    def sides(self) -> Names:
+        """The sides as a sentence names them, e.g. "the cached path" or "the second run"."""
+        end = "" if self.is_run_to_run else " path"
+        return f"the {self.names[0]}{end}", f"the {self.names[1]}{end}"
 
     @property
     def valid(self) -> bool:
@@ -136,6 +167,11 @@ class Pair:
     verdict: Verdict
     noise_floor: NoiseFloor
     pieces: Mapping[int, bytes] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Names:
+        """What the two sides are called: PATH_NAMES, or those of two runs of one path."""
+        return self.comparison.names
 
 
 @dataclass(frozen=True, slots=True)

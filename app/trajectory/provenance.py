@@ -37,17 +37,19 @@ class KvLedger:
         """Book one request and return the spans of its whole prompt, as they stand at the answer's first token.
 
         `cached` prompt tokens keep their spans (a chunk that is cut keeps its original `chunk` size), the rest was
-        evaluated in `chunks`. Of an answer of m tokens the first m - 1 are decoded one by one; the last is sampled,
-        not evaluated. Positions that cannot be known get kind "unknown" and the writer under which they became so:
-        all where `cached` is None, those that were reused though this State never held them, and the evaluated ones
-        where `chunks` do not add up to them.
+        evaluated in `chunks`, or in chunks of unknown size (`chunk` 0) where none are reported. Of an answer of m
+        tokens the first m - 1 are decoded one by one; the last is sampled, not evaluated. Positions that cannot be
+        known get kind "unknown" and the writer under which they became so: all where `cached` is None, those that were
+        reused though this State never held them, and the evaluated ones where `chunks` do not add up to them.
         """
         prompt, answer = as_ids(prompt_ids), as_ids(answer_ids)
         total = len(prompt)
         reused = 0 if cached is None else min(cached, total)
         spans = _cut(self._spans, min(reused, shared_length(self._ids, prompt)))
         _extend(spans, "unknown", writer, reused)
-        if cached is not None and sum(chunks) == total - reused:
+        if cached is not None and not chunks and total > reused:
+            spans.append(Span(reused, total - reused, "prefill", writer))
+        elif cached is not None and sum(chunks) == total - reused:
             for chunk in chunks:
                 _extend(spans, "prefill", writer, _end(spans) + chunk)
         _extend(spans, "unknown", writer, total)

@@ -18,6 +18,8 @@ def pair_report(pair: Pair) -> dict[str, Any]:
     finished = is_finished(pair)
     return {
         "episode": comparison.episode_id,
+        "sides": list(pair.names),
+        "level": comparison.level,
         "diverged": fork is not None if finished else None,
         "kind": str(fork.kind) if fork else None,
         "request": fork.request + 1 if fork else None,
@@ -90,13 +92,13 @@ STEP_COLUMNS = (
 def step_rows(pair: Pair) -> Iterator[tuple[object, ...]]:
     """Every step of both paths in STEP_COLUMNS; logprobs and margins in nats, ids and logprobs of rivals by spaces."""
     fork = pair.comparison.fork
-    for side in (pair.cached, pair.recompute):
+    for name, side in zip(pair.names, (pair.cached, pair.recompute), strict=True):
         for request in side.requests:
             report, steps = request.report, request.steps
             for index, margin in enumerate(steps.margins):
                 step = steps.step(index, pair.pieces)
                 yield (
-                    str(side.path), request.index + 1, request.prompt.turn + 1, index + 1, step.token_id,
+                    name, request.index + 1, request.prompt.turn + 1, index + 1, step.token_id,
                     step.piece.decode("utf-8", errors="replace"), step.piece.hex(), step.logprob,
                     None if np.isnan(margin) else float(margin),
                     " ".join(str(rival.token_id) for rival in step.rivals),
@@ -115,7 +117,8 @@ def token_lines(pair: Pair) -> Iterator[str]:
         yield ""
         forked_here = fork is not None and index == fork.request
         equal = fork is None or index < fork.request
-        for mark, side in (("◆", pair.cached), ("●", pair.recompute)):
+        sides = ("◆", pair.names[0], pair.cached), ("●", pair.names[1], pair.recompute)
+        for mark, own, side in sides:
             if index >= len(side.requests) or (equal and side is pair.recompute):
                 continue
             request = side.requests[index]
@@ -123,7 +126,7 @@ def token_lines(pair: Pair) -> Iterator[str]:
                 f"{_count(request.report.cached_tokens)} cached, {_count(request.report.evaluated_tokens)} evaluated, "
                 f"finish {request.report.finish_reason}"
             )  # fmt: skip
-            name = "both paths" if equal else str(side.path)
+            name = ("both runs" if pair.comparison.is_run_to_run else "both paths") if equal else own
             after = " (after the fork)" if fork is not None and index > fork.request else ""
             yield f"{mark} request {index + 1}, {name}{after}: {counts}"
             at = fork.step if fork is not None and forked_here and fork.kind is not ForkKind.PROMPT else None

@@ -35,9 +35,10 @@ class Status(StrEnum):
 class Span:
     """A run of prompt positions whose KV entries were written in the same way.
 
-    `kind` is "prefill" (as part of a chunk of `chunk` tokens), "decode" (one by one, as sampled answer tokens) or
-    "unknown" (the engine did not report counts). `writer` names the request that wrote them, e.g. "calendar-02 r3",
-    where r counts from 1; spans of one trajectory's own episode and of an earlier episode differ by it.
+    `kind` is "prefill" (as part of a chunk of `chunk` tokens, 0: chunk sizes not reported), "decode" (one by one, as
+    sampled answer tokens) or "unknown" (the engine did not report counts). `writer` names the request that wrote them,
+    e.g. "calendar-02 r3", where r counts from 1; spans of one trajectory's own episode and of an earlier episode, or of
+    an earlier run ("calendar-02 r3, run 2"), differ by it.
     """
 
     start: int

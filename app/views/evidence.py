@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.trajectory.pair import Pair
+from app.trajectory.telemetry import chunks, count
 from app.trajectory.trajectory import ExperimentInfo, Path, Trajectory
 from app.views.environment_line import environment_line
-from app.views.telemetry import chunks, count
 
 
 def evidence(pair: Pair, experiment: ExperimentInfo) -> str:

@@ -8,10 +8,10 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStyle, QVBoxLayout, QWidget
 
 from app.trajectory.pair import Fork, ForkKind
+from app.trajectory.telemetry import remarks
 from app.trajectory.trajectory import Path, Request, Trajectory
 from app.views.ask_panel import AskPanel
 from app.views.step_panel import StepPanel
-from app.views.telemetry import remarks
 from app.views.telemetry_table import TelemetryTable
 from app.views.text_label import text_label
 from app.views.theme import Theme

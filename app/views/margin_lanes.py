@@ -11,9 +11,9 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.trajectory.margin_series import MarginSeries, envelope, labelled_requests, log_margin, peaks
 from app.trajectory.pair import NEAR_TIE_NATS
 from app.views.margin_items import MarginItems, pen
-from app.views.margin_series import MarginSeries, envelope, labelled_requests, log_margin, peaks
 from app.views.theme import Theme
 
 LEAST_POSITIONS = 40

@@ -6,10 +6,10 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app.trajectory.margin_series import MarginSeries
 from app.trajectory.pair import NEAR_TIE_NATS, Fork
 from app.trajectory.trajectory import Trajectory
 from app.views.margin_lanes import MarginLanes
-from app.views.margin_series import MarginSeries
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
 
 TITLE = "Top-two margin per step, nats (log)"

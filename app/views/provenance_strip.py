@@ -54,12 +54,13 @@ def summary(request: Request) -> str:
     pieces = list(pieces_of(request.spans))
     if not pieces:
         return "How the prompt's positions were written was not reported."
-    chunks = sum(piece.span.kind == "prefill" for piece in pieces)
+    prefills = [piece.span.chunk for piece in pieces if piece.span.kind == "prefill"]
+    chunks = plural(len(prefills), "chunk") if all(prefills) else "chunks of unreported size"
     counts = {
         kind: sum(span.length for span in request.spans if span.kind == kind)
         for kind in ("prefill", "decode", "unknown")
     }
-    parts = [f"{counts['prefill']} prefilled in {plural(chunks, 'chunk')}", f"{counts['decode']} decoded one by one"]
+    parts = [f"{counts['prefill']} prefilled in {chunks}", f"{counts['decode']} decoded one by one"]
     parts += [f"{counts['unknown']} not reported"] if counts["unknown"] else []
     fresh = fresh_from(request)
     parts += [f"{len(request.prompt.ids) - fresh} evaluated by this request"] if fresh is not None else []
@@ -192,6 +193,7 @@ class ProvenanceStrip(QWidget):
         if piece.span.kind == "decode":
             return f"{where}: decoded one by one in {piece.span.writer}{now}"
         if piece.span.kind == "prefill":
-            size = piece.span.chunk or piece.span.length
-            return f"{where}: prefilled in {piece.span.writer} in a chunk of {plural(size, 'token')}{now}"
+            size = piece.span.chunk
+            chunk = f"a chunk of {plural(size, 'token')}" if size else "chunks whose sizes were not reported"
+            return f"{where}: prefilled in {piece.span.writer} in {chunk}{now}"
         return f"{where}: not reported"

@@ -6,9 +6,9 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QHeaderView, QWidget
 
+from app.trajectory.telemetry import ROWS, telemetry
 from app.trajectory.trajectory import Path, Request
 from app.views.copy_table import CopyTable
-from app.views.telemetry import ROWS, telemetry
 from app.views.theme import Theme
 
 

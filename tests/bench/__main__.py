@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-MODULES = ("engine", "recording", "pair", "window")
+MODULES = ("engine", "recording", "pair", "bundle", "window")
 """Each prints its figures with their bars and exits 1 where one is missed; a process of its own keeps them apart."""
 
 

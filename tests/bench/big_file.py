@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path as FilePath
 
 import numpy as np
 
 from app.experiment.pairs import PairReader
+from app.experiment.plans import RunRequest
 from app.store.reader import Reader
 from app.store.recorder import Recorder
 from app.trajectory.episode import Message, Outcome, ToolCall, ToolResult
@@ -54,24 +56,29 @@ class _Words:
         return b"".join(self.pieces[token_id] for token_id in ids.tolist()).decode()
 
 
-def write_file(file: FilePath, *, with_big: bool) -> None:
-    """An experiment whose episodes all fork in their middle, the big one last; compared as a run does it."""
+def write_file(
+    file: FilePath, *, with_big: bool, pairs: int = SMALL_PAIRS, size: tuple[int, int] = (SMALL_REQUESTS, SMALL_STEPS)
+) -> None:
+    """An experiment whose episodes all fork in their middle, the big one last; compared as a run does it.
+
+    `size` is the number of requests and of steps of an ordinary episode on one path.
+    """
     words = _Words(np.random.default_rng(11))
-    names = [f"small-{number:02}" for number in range(1, SMALL_PAIRS + 1)] + [BIG] * with_big
+    names = [f"small-{number:02}" for number in range(1, pairs + 1)] + [BIG] * with_big
     with closing(Recorder(file)) as recorder:
-        plan = {"kind": "pair", "episode_ids": names}
+        plan = asdict(RunRequest(rivals=RIVALS)) | {"kind": "pair", "episode_ids": names}
         experiment = recorder.add_experiment("bench", plan, {"engine": "made up", "settings": {"n_ubatch": N_UBATCH}})
         for path in Path:
             pass_id = recorder.add_pass(experiment, path, 1, names, {"n_ubatch": N_UBATCH})
             for seed, name in enumerate(names):
-                sizes = (REQUESTS, STEPS) if name == BIG else (SMALL_REQUESTS, SMALL_STEPS)
+                sizes = (REQUESTS, STEPS) if name == BIG else size
                 _record(recorder, pass_id, name, path, words, np.random.default_rng(seed), *sizes)
             recorder.finish_pass(pass_id, Status.DONE, True, ())
         recorder.finish_experiment(experiment, Status.DONE)
         with closing(Reader(file)) as reader:
-            pairs = PairReader(reader, reader.experiments()[0], NEAR_TIE_NATS)
+            compared = PairReader(reader, reader.experiments()[0], NEAR_TIE_NATS)
             for name in names:
-                pairs.refresh(name, recorder)
+                compared.refresh(name, recorder)
 
 
 def _record(

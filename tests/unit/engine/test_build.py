@@ -47,10 +47,11 @@ def test_the_embedded_engine_opens_on_the_default_model() -> None:
 
 
 def test_flags_of_what_was_not_built_are_left_out(tmp_path: Path) -> None:
-    config = tmp_path / "ggml-config.cmake"
+    config = tmp_path / "lib" / "ggml-config.cmake"
+    config.parent.mkdir()
     lines = ['set(GGML_CUDA "OFF")', 'set(GGML_CUDA_GRAPHS "ON")', 'set(GGML_OPENMP "ON")', 'set(GGML_BACKEND_DIR "")']
     config.write_text("\n".join(lines))
-    assert compile_flags(config) == "GGML_OPENMP=ON"
+    assert compile_flags(tmp_path) == "GGML_OPENMP=ON"
     assert compile_flags(tmp_path / "none") == ""
 
 

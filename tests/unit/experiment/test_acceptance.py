@@ -10,6 +10,7 @@ import pytest
 
 from app.experiment.acceptance import accept, pair_problems
 from app.trajectory.episode import Outcome
+from app.trajectory.step import Step
 from app.trajectory.trajectory import Path, Request, Status, Trajectory
 from tests.builders import forked_pair_of_trajectories, request, step, trajectory
 
@@ -131,11 +132,36 @@ def test_counts_that_were_not_reported_leave_it_unproven_not_invalid(cached: Tra
     assert accept([first_only], Path.CACHED, EPISODES, 5) == ([], [])
 
 
+def test_a_token_that_ends_inside_a_character_may_lack_its_entry_and_no_other() -> None:
+    pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"."]
+    for missing, accepted in ((1, True), (0, False), (2, False), (3, False)):
+        steps = [step(n, piece=piece) for n, piece in enumerate(pieces)]
+        steps[missing] = Step(missing, None, pieces[missing])
+        found, _ = accept([trajectory([request(0, [1], steps)])], Path.CACHED, EPISODES, 5)
+        assert (found == []) is accepted, missing
+
+
+def test_an_engine_that_reports_no_logprobs_is_not_asked_for_them() -> None:
+    bare = trajectory([request(0, [1], [Step(7, None, b"x")])])
+    assert accept([bare], Path.CACHED, EPISODES, None) == ([], [])
+    assert accept([bare], Path.CACHED, EPISODES, 5)[0] == ["made-00 request 1: not 5 logprobs a step"]
+
+
+def test_runs_of_one_path_claim_nothing_of_it_yet_must_not_contradict_themselves(cached: Trajectory) -> None:
+    missed = [request(i, range(1, 41), [step(5)], cached=None if i % 2 else 0) for i in range(4)]
+    assert accept([trajectory(missed)], Path.CACHED, EPISODES, 5, run_to_run=True) == ([], [])
+    assert pair_problems(trajectory(missed), trajectory(missed), run_to_run=True) == ([], [])
+    tampered = changed(cached, 1, with_report(problem="The server restarted with another model."))
+    expected = ["made-00 request 2: The server restarted with another model"]
+    assert accept([tampered], Path.CACHED, EPISODES, 5, run_to_run=True)[0] == expected
+    assert pair_problems(tampered, cached, run_to_run=True)[0] == expected
+
+
 def test_counters_of_the_engine_that_contradict_its_report_are_a_problem(
     cached: Trajectory, recompute: Trajectory
 ) -> None:
     tampered = changed(cached, 1, with_report(problem="n_p_eval grew by 9, reported 6"))
-    expected = ["made-00 request 2: counts contradict the engine's own: n_p_eval grew by 9, reported 6"]
+    expected = ["made-00 request 2: n_p_eval grew by 9, reported 6"]
     assert accept([tampered], Path.CACHED, EPISODES, 5)[0] == expected
     assert pair_problems(tampered, recompute)[0] == expected
 

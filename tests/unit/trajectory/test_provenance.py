@@ -61,8 +61,18 @@ def test_counts_that_were_not_reported_leave_the_whole_prompt_unknown() -> None:
 def test_chunks_that_do_not_add_up_leave_the_evaluated_part_unknown() -> None:
     ledger = KvLedger()
     ledger.take("a r1", range(4), 0, (4,), [])
-    for chunks in ((), (1,), (9,)):
+    for chunks in ((1,), (9,)):
         assert ledger.take("a r2", range(6), 4, chunks, [])[1:] == (Span(4, 2, "unknown", "a r2"),)
+
+
+def test_where_no_chunk_sizes_are_reported_the_evaluated_part_is_a_prefill_of_unknown_chunks() -> None:
+    ledger = KvLedger()
+    assert ledger.take("a r1", range(4), 0, (), [9, 9]) == (Span(0, 4, "prefill", "a r1", 0),)
+    assert ledger.take("a r2", [0, 1, 2, 3, 9, 5], 5, (), []) == (
+        Span(0, 4, "prefill", "a r1", 0),
+        Span(4, 1, "decode", "a r1"),
+        Span(5, 1, "prefill", "a r2", 0),
+    )
 
 
 def test_reused_positions_that_the_state_never_held_are_unknown() -> None:

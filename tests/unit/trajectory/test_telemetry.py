@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.views.telemetry import ROWS, chunks, continuity, remarks, telemetry
+from app.trajectory.telemetry import ROWS, chunks, continuity, remarks, telemetry
 from tests.builders import request, step
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.trajectory.margin_series import FLOOR_NATS, MarginSeries, envelope, labelled_requests, log_margin, peaks
 from app.trajectory.pair import Fork, ForkKind
 from app.trajectory.step import as_ids
 from app.trajectory.trajectory import Path
-from app.views.margin_series import FLOOR_NATS, MarginSeries, envelope, labelled_requests, log_margin, peaks
 from tests.builders import forked_pair_of_trajectories, request, step, trajectory
 
 FORK = Fork(ForkKind.TOKEN, 2, 16, None, None)

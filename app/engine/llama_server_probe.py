@@ -1,0 +1,292 @@
+"""What a llama-server is and can do, found out at connect by reading what it tells and asking three tiny requests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.engine.base import Capabilities, Gap, StopFlag
+from app.engine.gguf import inspect
+from app.engine.http import Server
+from app.engine.http_address import is_loopback
+from app.engine.llama_server_shape import Completion, as_list, as_mapping, count_of, read_completion
+from app.errors import EngineDied, EngineError, ModelFileError, ServerRefused
+
+SLOT = 0
+"""The slot that every request is pinned to."""
+
+_PROBE = "Every word of this is a probe."
+_ALL = 1_000_000  # more tokens than any vocabulary has: the probe reads the bytes of all of them
+_TOLD = ("sha256", "architecture", "tokenizer_hash", "n_swa", "recurrent")
+"""What only the model's file tells."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What must stay the same while a pass runs; `props` of another server process can be held against it."""
+
+    build: str
+    model: str
+    n_ctx: int
+    slots: int | None
+    template_hash: str
+
+    def changed_to(self, other: Identity) -> str | None:
+        """A sentence where `other` is another server; None where it is the same again."""
+        mine, theirs = asdict(self), asdict(other)
+        changes = [f"{name} {mine[name]} -> {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+        return f"the server restarted with another model, build or setting: {', '.join(changes)}" if changes else None
+
+
+def identity_of(props: Mapping[str, Any]) -> Identity:
+    """Who answers GET /props."""
+    return Identity(
+        build=str(props.get("build_info", "unknown")),
+        model=file_name(str(props.get("model_path", "unknown"))),
+        n_ctx=count_of(as_mapping(props.get("default_generation_settings")).get("n_ctx")) or 0,
+        slots=count_of(props.get("total_slots")),
+        template_hash=hash_of(str(props.get("chat_template", "")))[:12],
+    )
+
+
+@dataclass
+class Found:
+    """The result of the probe. `pieces` are the raw bytes by id, b"" where the server writes none (control tokens)."""
+
+    props: Mapping[str, Any]
+    identity: Identity
+    model: dict[str, object]
+    eog_ids: frozenset[int] = frozenset()
+    pieces: dict[int, bytes] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+
+class Probe:
+    """Asks one server. Raises EngineError where it is no llama-server or not ready, EngineDied where it is gone."""
+
+    def __init__(self, server: Server, stop: StopFlag | None) -> None:
+        self._server = server
+        self._stop = stop
+
+    def run(self) -> Found:
+        """All questions, in a second or so on a small model. The requests take slot 0 over."""
+        self._check_health()
+        props = self._get("/props")
+        if "default_generation_settings" not in props:
+            raise EngineError(f"What answers at {self._server.url} is no llama-server.", "Its /props says nothing.")
+        found = Found(props, identity_of(props), self._model(props))
+        prompt = self._tokenize(_PROBE)
+        raw = self._complete(prompt, n_probs=_ALL, n_predict=1, cache_prompt=False)
+        cold = read_completion(raw)
+        found.pieces = dict(cold.entries[0].pieces) if cold.entries and cold.entries[0] else {}
+        if found.model["n_vocab"] is None:
+            found.model["n_vocab"] = len(found.pieces) or None
+        found.eog_ids = self._eog_ids(raw, props)
+        plain = read_completion(self._complete(prompt, n_probs=1, n_predict=1))
+        raw = self._complete(prompt, n_probs=5, n_predict=3, cache_prompt=True)
+        warm = read_completion(raw)
+        found.gaps = [*_props_gaps(props), *_shape_gaps(warm, found), *_cache_gaps(cold, warm, len(prompt))]
+        found.gaps += _settings_gaps(raw)
+        found.capabilities = _capabilities(cold, warm, found)
+        plain = read_completion(self._complete(prompt, n_probs=1, n_predict=1))  # says nothing of the cache
+        found.capabilities = replace(
+            found.capabilities,
+            snapshot=self._slots_can_be_saved(found.gaps),
+            caching=None if plain.cached is None else plain.cached > 0,
+        )
+        return found
+
+    def _check_health(self) -> None:
+        try:
+            self._server.get("/health", stop=self._stop)
+        except ServerRefused as error:
+            if error.status == 503:
+                raise EngineError("The server is still loading its model.", "Try again in a moment.") from error
+            if error.status != 404:
+                raise
+
+    def _model(self, props: Mapping[str, Any]) -> dict[str, object]:
+        """What the server tells of its model; all of it where the file lies on this machine."""
+        told = self._told(props)
+        path = Path(str(props.get("model_path", "")))
+        if is_loopback(urlsplit(self._server.url).hostname or "") and path.is_file():
+            try:
+                file = asdict(inspect(path))
+            except ModelFileError:
+                return told
+            if told["n_vocab"] in (None, file["n_vocab"]):
+                own = {name: told[name] for name in ("chat_template", "chat_template_hash", "eos_token", "bos_token")}
+                return {**file, **{name: value for name, value in own.items() if value}}
+        return told
+
+    def _told(self, props: Mapping[str, Any]) -> dict[str, object]:
+        listed = as_list(self._get("/v1/models", optional=True).get("data"))
+        meta = as_mapping(as_mapping(listed[0] if listed else None).get("meta"))
+        template = str(props.get("chat_template") or "") or None
+        return {
+            "name": file_name(str(props.get("model_path", "unknown"))),
+            "size_bytes": count_of(meta.get("size")),
+            "n_vocab": count_of(meta.get("n_vocab")),
+            "n_ctx_train": count_of(meta.get("n_ctx_train")),
+            "ftype": str(props.get("model_ftype") or meta.get("ftype") or ""),
+            "chat_template": template,
+            "chat_template_hash": None if template is None else hash_of(template),
+            "bos_token": str(props.get("bos_token") or "") or None,
+            "eos_token": str(props.get("eos_token") or "") or None,
+            "tensor_types": {},
+            **dict.fromkeys(_TOLD),
+        }
+
+    def _eog_ids(self, raw: Mapping[str, Any], props: Mapping[str, Any]) -> frozenset[int]:
+        """The ids that end an answer: `ignore_eos` makes the server list all of them, each with a bias of -infinity.
+
+        Where it does not, the one end token that /props names.
+        """
+        settings = as_mapping(raw.get("generation_settings"))
+        listed = [count_of(as_mapping(item).get("token")) for item in as_list(settings.get("logit_bias"))]
+        ids = frozenset(token_id for token_id in listed if token_id is not None)
+        if ids or not props.get("eos_token"):
+            return ids
+        parsed = self._tokenize(str(props["eos_token"]))
+        return frozenset(parsed) if len(parsed) == 1 else frozenset()
+
+    def _slots_can_be_saved(self, gaps: list[Gap]) -> bool | None:
+        """Ask for a save under a name that no server takes: the refusal tells whether slots can be saved at all."""
+        try:
+            self._server.post(f"/slots/{SLOT}?action=save", {"filename": "/"}, stop=self._stop)
+        except EngineDied:
+            raise
+        except ServerRefused as error:
+            if error.status == 400:
+                return True
+            found = "not allowed by this server (--slot-save-path is missing)" if error.status == 501 else str(error)
+            gaps.append(Gap(f"POST /slots/{SLOT}", found, "saving, restoring and erasing the cache's state"))
+            return False if error.status in (404, 501) else None
+        return None
+
+    def _complete(self, prompt: list[int], **asked: object) -> Mapping[str, Any]:
+        body = {"prompt": prompt, "ignore_eos": True, **FIXED, **GREEDY, "seed": 42, **asked}
+        return as_mapping(self._server.post("/completion", body, stop=self._stop).json())
+
+    def _tokenize(self, text: str) -> list[int]:
+        body = {"content": text, "add_special": False, "parse_special": True}
+        reply = as_mapping(self._server.post("/tokenize", body, stop=self._stop).json())
+        return [token_id for value in as_list(reply.get("tokens")) if (token_id := count_of(value)) is not None]
+
+    def _get(self, path: str, *, optional: bool = False) -> Mapping[str, Any]:
+        try:
+            return as_mapping(self._server.get(path, stop=self._stop).json())
+        except ServerRefused:
+            if optional:
+                return {}
+            raise
+
+
+FIXED: Mapping[str, object] = {
+    "id_slot": SLOT,
+    "stream": False,  # only then `tokens` is complete
+    "return_tokens": True,
+    "post_sampling_probs": False,
+}
+"""What every request asks for alike."""
+
+GREEDY: Mapping[str, object] = {"temperature": 0.0, "samplers": ["temperature"]}
+
+
+def file_name(path: str) -> str:
+    """The last part of a path of whatever system the server runs on."""
+    return PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
+
+
+def hash_of(text: str) -> str:
+    """SHA-256 of a text as hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _props_gaps(props: Mapping[str, Any]) -> Iterable[Gap]:
+    for name, impossible in (
+        ("build_info", "naming the build, and noticing that another one answers"),
+        ("model_path", "naming the model, and noticing that another one answers"),
+        ("chat_template", "rendering conversations as the model was trained on: the built-in template is used"),
+        ("total_slots", "knowing how many conversations may meet in this cache"),
+    ):
+        if not props.get(name):
+            yield Gap(f"/props {name}", "absent", impossible)
+
+
+def _shape_gaps(answer: Completion, found: Found) -> Iterable[Gap]:
+    """What the answer lacks that steps are made of."""
+    n_vocab = found.model["n_vocab"]
+    if not answer.ids:
+        yield Gap("tokens", "absent", "comparing answers by token ids")
+    elif answer.predicted != len(answer.ids):
+        yield Gap("tokens", f"{len(answer.ids)} of {answer.predicted} tokens", "comparing answers by token ids")
+    elif isinstance(n_vocab, int) and max(answer.ids) >= n_vocab:
+        yield Gap("tokens", f"id {max(answer.ids)} of {n_vocab}", "comparing answers by token ids")
+    margins = "margins, drift and the verdict of a near tie"
+    entries = [entry for entry in answer.entries if entry]
+    if answer.stray:
+        yield Gap("completion_probabilities", "entries of other tokens than were sampled", margins)
+    elif not entries:
+        yield Gap("completion_probabilities", "absent, or in the shape of an older build", margins)
+    elif any(entry.logprob is None for entry in entries):
+        yield Gap("completion_probabilities[].logprob", "no logprob", margins)
+    elif any(len(entry.rivals) < 5 for entry in entries):
+        yield Gap("completion_probabilities[].top_logprobs", "fewer rivals than were asked for", margins)
+    if not found.pieces:
+        yield Gap("completion_probabilities[].top_logprobs[].bytes", "absent", "showing tokens that are no whole text")
+    elif isinstance(n_vocab, int) and len(found.pieces) < n_vocab:
+        found_bytes = f"bytes of {len(found.pieces):,} of {n_vocab:,} tokens"
+        yield Gap("completion_probabilities[].top_logprobs", found_bytes, "showing every token that is no whole text")
+    if not found.eog_ids:
+        yield Gap("generation_settings.logit_bias", "no end tokens", "knowing where a turn ended by itself")
+    if answer.slot != SLOT:
+        yield Gap("id_slot", _shown(answer.slot), "pinning a conversation to one slot")
+
+
+def _cache_gaps(cold: Completion, warm: Completion, asked: int) -> Iterable[Gap]:
+    if cold.cached is None or warm.cached is None:
+        yield Gap("timings.cache_n", "absent", "proving what came from the cache: every pair stays unproven")
+        return
+    if cold.cached:
+        yield Gap("cache_prompt", f"false, yet {cold.cached} tokens came from the cache", "a recompute path")
+    if warm.cached != asked - 1:
+        found = f"{warm.cached} where a repeated prompt of {asked} should reuse {asked - 1}"
+        yield Gap("timings.cache_n", found, "a cached path: nothing, or not all, is reused")
+    for answer in (cold, warm):
+        if answer.evaluated is None or answer.evaluated + (answer.cached or 0) != asked:
+            yield Gap("timings.prompt_n", _shown(answer.evaluated), "holding the cached count against another one")
+            return
+
+
+def _settings_gaps(raw: Mapping[str, Any]) -> Iterable[Gap]:
+    """A field that the server does not know is ignored without a word; what it used instead stands in its answer."""
+    used = as_mapping(raw.get("generation_settings"))
+    for name, asked in {**GREEDY, "seed": 42, "post_sampling_probs": False}.items():
+        if used.get(name) != asked:
+            yield Gap(f"generation_settings.{name}", _shown(used.get(name)), f"pinning {name} for a run")
+
+
+def _capabilities(cold: Completion, warm: Completion, found: Found) -> Capabilities:
+    missing = {gap.field.split("[")[0].split(".")[0] for gap in found.gaps}
+    counted = cold.cached is not None and warm.cached is not None
+    return Capabilities(
+        token_ids="tokens" not in missing,
+        rivals=not any(gap.field.startswith("completion_probabilities") and "margins" in gap.impossible
+                       for gap in found.gaps),
+        cached_counts=counted,
+        recompute=cold.cached == 0 if counted else None,
+        rebuild=False,
+        piece_bytes=bool(found.pieces),
+        slots=warm.slot == SLOT,
+        salt=False,
+    )  # fmt: skip
+
+
+def _shown(value: object) -> str:
+    return "absent" if value is None else str(value)
