@@ -52,15 +52,11 @@ class Unpacked:
 def pack(parts: Mapping[str, bytes]) -> bytes:
     """The parts as a sealed zip; equal parts give equal bytes (by the same zlib)."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name in sorted(parts):
             entry = zipfile.ZipInfo(name, _DATE)
-            entry.compress_type, entry.create_system, entry.external_attr = (
-                zipfile.ZIP_DEFLATED,
-                _UNIX,
-                _FILE_MODE << 16,
-            )
-            archive.writestr(entry, parts[name])
+            entry.create_system, entry.external_attr = _UNIX, _FILE_MODE << 16
+            archive.writestr(entry, parts[name], zipfile.ZIP_DEFLATED, _LEVEL)
     data = file.getvalue()
     body, end = data[: -_END.size], _END.unpack(data[-_END.size :])
     seal = _SEAL + hashlib.sha256(body).hexdigest().encode()

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.bundle.container import unpack
 from app.bundle.format import FORMAT, FORMAT_VERSION, BundleContents, Manifest
 from app.bundle.names import describe
-from app.bundle.parts import contents_of
+from app.bundle.parts import CARD, contents_of
 from app.bundle.write import MANIFEST, SUMS
 from app.errors import BundleError, StoreError
 from app.trajectory.codec import decode, parse
@@ -53,13 +53,15 @@ def manifest_of(data: bytes | None) -> Manifest:
         raise BundleError(f"The part {MANIFEST} cannot be read: {error.message}", _AGAIN) from error
     if not math.isfinite(manifest.near_tie) or not manifest.pairs:
         raise BundleError(f"The part {MANIFEST} names no pairs, or no near tie.", _AGAIN)
+    for name in [*(part.name for part in manifest.parts), *(f"{folder}/{CARD}" for folder in manifest.pairs)]:
+        if not describe(name):
+            raise BundleError(f"The part {MANIFEST} names what no bundle holds: {name!a:.120}.", _AGAIN)
     return manifest
 
 
 def unexpected(manifest: Manifest, names: set[str]) -> list[tuple[str, str]]:
-    """Parts that are missing or that no bundle holds, and which of both they are."""
+    """Parts that are missing or that the manifest does not list, and which of both they are."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SUMS}
     missing = [(name, "is missing") for name in sorted(listed - names)]
     unknown = [(name, "is not in its manifest") for name in sorted(names - listed)]
-    strange = [(name, "is no part of a bundle") for name in sorted(names & listed) if not describe(name)]
-    return missing + unknown + strange
+    return missing + unknown

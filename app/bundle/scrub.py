@@ -24,7 +24,7 @@ USER, HOST, HOME = "<user>", "<host>", "~"
 _COMMON_USERS = frozenset({"root", "user", "admin", "ubuntu", "runner", "docker", "localhost"})
 """Names that tell nothing, and that are words in other places."""
 
-_SECRET_KEY = re.compile(r"(?i)authorization|api[-_]?key|token$|password|passwd|secret|cookie")
+_SECRET_KEY = re.compile(r"(?i)authorization|api[-_]?key|(?:access|auth|hf)[-_]?token|password|passwd|secret|cookie")
 _HOMES = re.compile(
     r"(?:/home|/Users)/[^/\s\"':;,]+|(?<![\w/.])/root(?=[/\s\"']|$)|[A-Za-z]:[\\/]+Users[\\/]+[^\\/\s\"']+"
 )

@@ -6,7 +6,7 @@ import click
 from click_default_group import DefaultGroup
 
 from app import __version__, logs
-from app.cli import bundling, doctor, files, reading, replaying, running, window
+from app.cli import bundling, doctor, files, reading, replaying, running, shrinking, window
 
 
 @click.group(cls=DefaultGroup, default="open", default_if_no_args=True)
@@ -31,6 +31,7 @@ for command in (
     bundling.export,
     bundling.verify,
     replaying.replay,
+    shrinking.shrink,
     files.unpack,
     files.quantise,
     window.shots,

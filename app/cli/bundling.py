@@ -27,8 +27,6 @@ STATES = ("whole", "altered", "unreadable")
               help="Texts out and ids exchanged, or nothing left that tells a token.")  # fmt: skip
 @click.option("--form", type=click.Choice(FORMS), help="Whose issue form report.md follows; the engine's where absent.")
 @click.option("--no-verify", is_flag=True, help="Do not run the repro scripts before the export.")
-@click.option("--model", type=EXISTING, help="The GGUF file to run them with; the recorded one where absent.")
-@click.option("--server-binary", type=EXISTING, help="The llama-server to run them on; else that on PATH.")
 @click.option("--model", type=EXISTING, help="The model file for the repro scripts; the run's own where absent.")
 @click.option("--server-binary", type=EXISTING, help="The llama-server that they are run against; else that on PATH.")
 @click.option("--gpu", metavar="TEXT", help=QUESTIONS["gpu"])

@@ -1,4 +1,4 @@
-"""Commands that read a file: list, compare, show, summary."""
+"""Commands that read a file or a bundle: list, compare, show, summary. What others wrote is shown and never obeyed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from app import session
 from app.cli.terminal import EXISTING, explained, opened
+from app.trajectory.piece_text import inert
 from app.trajectory.report import STEP_COLUMNS, is_finished, pair_report, row_report, step_rows, token_lines
 
 
@@ -35,10 +36,11 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
             }
             click.echo(json.dumps(report, ensure_ascii=False))
             return
-        click.echo(f"{info.title} ({info.created}, {info.status})")
+        click.echo(inert(f"{info.title} ({info.created}, {info.status})"))
         for row in rows:
             mark = "≈" if row.code == "drift" else {True: "◆", False: "○", None: "·"}[row.diverged]
-            click.echo(f"{mark} {row.episode_id:14} {row.headline}{'' if row.valid is not False else '  [invalid]'}")
+            valid = "" if row.valid is not False else "  [invalid]"
+            click.echo(inert(f"{mark} {row.episode_id:14} {row.headline}{valid}"))
 
 
 @click.command()
@@ -55,7 +57,8 @@ def compare(file: Path, episode: str, experiment: int | None, repeat: int, as_js
         if as_json:
             click.echo(json.dumps(pair_report(pair), ensure_ascii=False))
         else:
-            click.echo(f"{pair.verdict.headline}\n{pair.verdict.detail}\n[{pair.verdict.code}] {pair.verdict.rule}")
+            verdict = pair.verdict
+            click.echo(inert(f"{verdict.headline}\n{verdict.detail}\n[{verdict.code}] {verdict.rule}"))
     counts = pair.comparison.valid and is_finished(pair)
     sys.exit(int(pair.comparison.fork is not None) if counts else 2)
 
@@ -76,7 +79,7 @@ def show(file: Path, episode: str, experiment: int | None, repeat: int, as_csv: 
         writer.writerows(step_rows(pair))
     else:
         for line in token_lines(pair):
-            click.echo(line)
+            click.echo(inert(line))
 
 
 @click.command()

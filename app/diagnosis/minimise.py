@@ -23,6 +23,8 @@ LEVELS: tuple[Level, ...] = ("requests", "answers", "warm-ups", "messages", "tok
 """What is taken out: whole requests of the history; tokens that they generate; tokens at the ends of their prompts;
 messages of the conversation; its tokens, in runs and at last one by one."""
 
+_WHOLE_UNITS: tuple[Level, ...] = ("requests", "messages")  # never cut by the number of tokens
+
 Search = Generator["Candidate", bool, None]
 """Yields what to try; is sent whether it forks the same."""
 
@@ -75,30 +77,37 @@ class Minimiser:
     """A search for the smallest candidate that forks the same, starting from one that does.
 
     `ends` are the ids that end a message. `rejected` holds the digests of what is known not to fork; it grows, and a
-    search that is given it goes on where the one before stopped. `best` is the smallest so far, `proven` the levels of
-    which no single unit of it can go, `tries` counts what was asked.
+    search that is given it goes on where the one before stopped. `best` is the smallest so far; `level` and `grain` say
+    where the search is, `tries` counts what was asked.
     """
 
     def __init__(self, start: Candidate, ends: Collection[int], rejected: Iterable[str] = ()) -> None:
         self.best = start
         self.rejected = set(rejected)
-        self.proven: set[Level] = set()
         self.level: Level = LEVELS[0]
+        self.grain = GRAINS[0]
         self.tries = 0
         self._ends = frozenset(ends)
+        self._gone_through: set[Level] = set()
+
+    @property
+    def proven(self) -> tuple[Level, ...]:
+        """The levels of which no single unit of `best` can go: each was tried."""
+        exact = self.grain == 1
+        return tuple(level for level in LEVELS if level in self._gone_through and (exact or level in _WHOLE_UNITS))
 
     @property
     def is_minimal(self) -> bool:
         """Whether no single unit of any level can go."""
-        return self.proven.issuperset(LEVELS)
+        return self.proven == LEVELS
 
     def run(self, forks: Callable[[Candidate], bool]) -> None:
         """Search until `is_minimal`. `forks` decides on a candidate; what it raises ends the search, `best` stays."""
-        for grain in GRAINS:
-            self.proven.clear()  # what a coarser grain passed over is not proven
-            while not self.is_minimal:
+        for self.grain in GRAINS:
+            self._gone_through &= set(_WHOLE_UNITS)
+            while not self._gone_through.issuperset(LEVELS):
                 for self.level in LEVELS:
-                    self._go_through(self._search(grain), forks)
+                    self._go_through(self._search(), forks)
 
     def _go_through(self, search: Search, forks: Callable[[Candidate], bool]) -> None:
         try:
@@ -106,22 +115,23 @@ class Minimiser:
             while True:
                 candidate = search.send(self._decide(candidate, forks))
         except StopIteration:
-            self.proven.add(self.level)
+            self._gone_through.add(self.level)
 
     def _decide(self, candidate: Candidate, forks: Callable[[Candidate], bool]) -> bool:
         """Whether `candidate` forks the same; asked only once. It is the best from then on."""
         if not candidate.history or not candidate.prompt or candidate.digest in self.rejected:
             return False
+        is_the_same = forks(candidate)
         self.tries += 1
-        if not forks(candidate):
+        if not is_the_same:
             self.rejected.add(candidate.digest)
             return False
         self.best = candidate
-        self.proven.clear()
+        self._gone_through.clear()
         return True
 
-    def _search(self, grain: int) -> Search:
-        best = self.best
+    def _search(self) -> Search:
+        best, grain = self.best, self.grain
         match self.level:
             case "requests":
                 return _cut_runs(best, [1] * len(best.history), Candidate.without_requests, 1)

@@ -10,7 +10,7 @@ from app.engine.base import EngineInfo, GenerateRequest, Progress, Snapshot, Sto
 from app.engine.block_history import BlockHistory
 from app.engine.served_answer import Answer, Asked
 from app.engine.token_pieces import TokenPieces
-from app.errors import ContextOverflow, EngineError
+from app.errors import ContextOverflow, EngineDied, EngineError
 from app.trajectory.step import IdArray, Rival, Step, as_ids
 from app.trajectory.trajectory import RequestReport, Span
 
@@ -49,9 +49,10 @@ class BlockState:
         self._send = ask
         self._history = BlockHistory(around.block)
         self._is_fresh = True
+        self._held = 0  # tokens in whole blocks of the last request and its evaluated answer
 
     def generate(self, request: GenerateRequest, stop: StopFlag) -> Iterator[Progress | Step | RequestReport]:
-        """Answer one request; the steps come together when the whole answer is there."""
+        """Answer one request. The steps come together when the whole answer is there; a stop before brings none."""
         info, prompt = self._around.info, as_ids(request.prompt_ids)
         if len(prompt) == 0:
             raise EngineError("The prompt is empty.", "A request needs at least one token.")
@@ -63,7 +64,14 @@ class BlockState:
         yield Progress(0, len(prompt), 0)
         # More than fits is not always refused: vLLM 0.32.0 hung.
         request = replace(request, max_tokens=min(request.max_tokens, room))
-        most, asked = self._ask(request, prompt, stop)
+        held = self._held
+        try:
+            most, asked = self._ask(request, prompt, stop)
+        except EngineDied:
+            if not stop.is_set():
+                raise
+            yield RequestReport(None, None, (), "cancelled")  # the connection was cut: nothing of it is known
+            return
         answer = asked.answer
         if not answer.ids or answer.finish_reason not in _FINISHED:
             raise EngineError(f"The server ended its answer with {answer.finish_reason or 'nothing'!r}.")
@@ -75,15 +83,16 @@ class BlockState:
                 finish_reason = "cancelled"
                 break
             yield step
-        yield self._report(prompt, asked, steps, most, finish_reason, stop)
+        report = self._report(prompt, asked, steps, most, finish_reason, stop)
+        yield replace(report, held_before=held)
 
     def rebuild(self, ids: IdArray, spans: Sequence[Span]) -> None:  # noqa: ARG002
         """Not possible: such a server decides itself how it fills its blocks."""
-        raise EngineError(f"The engine {self._around.info.name} cannot rebuild a cache state.", _AGAIN)
+        raise EngineError(f"A cache state of {self._around.info.name} cannot be filled entry by entry.", _AGAIN)
 
     def snapshot(self) -> Snapshot:
         """Not possible: such a server hands out no blocks."""
-        raise EngineError(f"The engine {self._around.info.name} cannot save a cache state.", _AGAIN)
+        raise EngineError(f"A cache state of {self._around.info.name} cannot be saved.", _AGAIN)
 
     def close(self) -> None:
         """Nothing to give back: blocks that nobody asks for are evicted."""
@@ -95,7 +104,9 @@ class BlockState:
         self._history.add(prompt)  # before the answer: it may be in the cache even if the answer never comes
         asked = self._send(request, self._is_fresh, stop)
         self._is_fresh = False
-        self._history.add(as_ids([*prompt.tolist(), *asked.answer.ids[:-1]]))
+        evaluated = as_ids([*prompt.tolist(), *asked.answer.ids[:-1]])
+        self._history.add(evaluated)
+        self._held = len(evaluated) // self._around.block * self._around.block
         return most, asked
 
     def _steps(self, answer: Answer, rivals: int, stop: StopFlag) -> list[Step]:

@@ -10,11 +10,13 @@ from typing import Any
 
 from app.engine.base import EngineInfo, Snapshot, StopFlag
 from app.engine.http import Server
-from app.engine.llama_server_probe import SLOT, Found, Identity, Probe, hash_of, identity_of
+from app.engine.llama_server_gaps import SLOT
+from app.engine.llama_server_probe import Found, Identity, Probe, hash_of, identity_of
 from app.engine.llama_server_shape import as_list, as_mapping, count_of
 from app.engine.llama_server_state import LlamaServerState
 from app.engine.server_settings import ServerSettings
-from app.errors import ContextOverflow, EngineError, ServerRefused, SettingsError
+from app.engine.template_file import read_template
+from app.errors import ContextOverflow, EngineError, ServerRefused
 from app.trajectory.step import IdArray
 
 _FILE_NAME = re.compile(r"forkpoint-[0-9a-f]{16}\.bin")
@@ -158,6 +160,7 @@ class LlamaServerEngine:
         now = identity_of(as_mapping(server.get("/props").json()))
         changed = self._identity.changed_to(now)
         if changed:
+            server.close()
             raise EngineError(f"The fresh server is another one: {changed}.", "Leave binary and model file alone.")
         self._server.close()
         self._server, self._connections = server, server.connections
@@ -170,7 +173,7 @@ def _info(found: Found, settings: ServerSettings) -> EngineInfo:
     return EngineInfo(
         name="llama-server",
         build={"build_info": found.identity.build},
-        model={**found.model, **_own_template(settings.template)},
+        model={**found.model, **_own_template(settings)},
         settings=_settings(found.props, found.identity),
         capabilities=replace(capabilities, reset=reset),
         eog_ids=found.eog_ids,
@@ -191,11 +194,7 @@ def _settings(props: Mapping[str, Any], identity: Identity) -> dict[str, object]
     }
 
 
-def _own_template(path: Path | None) -> dict[str, object]:
-    if path is None:
-        return {}
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The chat template {path.name} cannot be read: {error}.", "Check the path.") from error
-    return {"chat_template": text, "chat_template_hash": hash_of(text)}
+def _own_template(settings: ServerSettings) -> dict[str, object]:
+    """What replaces the server's own template where one is set."""
+    text = read_template(settings)
+    return {} if text is None else {"chat_template": text, "chat_template_hash": hash_of(text)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -13,11 +13,9 @@ from app.engine.base import Capabilities, Gap, StopFlag
 from app.engine.gguf import inspect
 from app.engine.http import Server
 from app.engine.http_address import is_loopback
+from app.engine.llama_server_gaps import FIXED, GREEDY, SLOT, cache_gaps, props_gaps, settings_gaps, shape_gaps
 from app.engine.llama_server_shape import Completion, as_list, as_mapping, count_of, read_completion
 from app.errors import EngineDied, EngineError, ModelFileError, ServerRefused
-
-SLOT = 0
-"""The slot that every request is pinned to."""
 
 _PROBE = "Every word of this is a probe."
 _ALL = 1_000_000  # more tokens than any vocabulary has: the probe reads the bytes of all of them
@@ -87,11 +85,11 @@ class Probe:
         if found.model["n_vocab"] is None:
             found.model["n_vocab"] = len(found.pieces) or None
         found.eog_ids = self._eog_ids(raw, props)
-        plain = read_completion(self._complete(prompt, n_probs=1, n_predict=1))
         raw = self._complete(prompt, n_probs=5, n_predict=3, cache_prompt=True)
         warm = read_completion(raw)
-        found.gaps = [*_props_gaps(props), *_shape_gaps(warm, found), *_cache_gaps(cold, warm, len(prompt))]
-        found.gaps += _settings_gaps(raw)
+        shapes = shape_gaps(warm, found.model["n_vocab"], len(found.pieces), found.eog_ids)
+        found.gaps = [*props_gaps(props), *shapes, *cache_gaps(cold, warm, len(prompt))]
+        found.gaps += settings_gaps(raw)
         found.capabilities = _capabilities(cold, warm, found)
         plain = read_completion(self._complete(prompt, n_probs=1, n_predict=1))  # says nothing of the cache
         found.capabilities = replace(
@@ -187,17 +185,6 @@ class Probe:
             raise
 
 
-FIXED: Mapping[str, object] = {
-    "id_slot": SLOT,
-    "stream": False,  # only then `tokens` is complete
-    "return_tokens": True,
-    "post_sampling_probs": False,
-}
-"""What every request asks for alike."""
-
-GREEDY: Mapping[str, object] = {"temperature": 0.0, "samplers": ["temperature"]}
-
-
 def file_name(path: str) -> str:
     """The last part of a path of whatever system the server runs on."""
     return PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
@@ -206,70 +193,6 @@ def file_name(path: str) -> str:
 def hash_of(text: str) -> str:
     """SHA-256 of a text as hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _props_gaps(props: Mapping[str, Any]) -> Iterable[Gap]:
-    for name, impossible in (
-        ("build_info", "naming the build, and noticing that another one answers"),
-        ("model_path", "naming the model, and noticing that another one answers"),
-        ("chat_template", "rendering conversations as the model was trained on: the built-in template is used"),
-        ("total_slots", "knowing how many conversations may meet in this cache"),
-    ):
-        if not props.get(name):
-            yield Gap(f"/props {name}", "absent", impossible)
-
-
-def _shape_gaps(answer: Completion, found: Found) -> Iterable[Gap]:
-    """What the answer lacks that steps are made of."""
-    n_vocab = found.model["n_vocab"]
-    if not answer.ids:
-        yield Gap("tokens", "absent", "comparing answers by token ids")
-    elif answer.predicted != len(answer.ids):
-        yield Gap("tokens", f"{len(answer.ids)} of {answer.predicted} tokens", "comparing answers by token ids")
-    elif isinstance(n_vocab, int) and max(answer.ids) >= n_vocab:
-        yield Gap("tokens", f"id {max(answer.ids)} of {n_vocab}", "comparing answers by token ids")
-    margins = "margins, drift and the verdict of a near tie"
-    entries = [entry for entry in answer.entries if entry]
-    if answer.stray:
-        yield Gap("completion_probabilities", "entries of other tokens than were sampled", margins)
-    elif not entries:
-        yield Gap("completion_probabilities", "absent, or in the shape of an older build", margins)
-    elif any(entry.logprob is None for entry in entries):
-        yield Gap("completion_probabilities[].logprob", "no logprob", margins)
-    elif any(len(entry.rivals) < 5 for entry in entries):
-        yield Gap("completion_probabilities[].top_logprobs", "fewer rivals than were asked for", margins)
-    if not found.pieces:
-        yield Gap("completion_probabilities[].top_logprobs[].bytes", "absent", "showing tokens that are no whole text")
-    elif isinstance(n_vocab, int) and len(found.pieces) < n_vocab:
-        found_bytes = f"bytes of {len(found.pieces):,} of {n_vocab:,} tokens"
-        yield Gap("completion_probabilities[].top_logprobs", found_bytes, "showing every token that is no whole text")
-    if not found.eog_ids:
-        yield Gap("generation_settings.logit_bias", "no end tokens", "knowing where a turn ended by itself")
-    if answer.slot != SLOT:
-        yield Gap("id_slot", _shown(answer.slot), "pinning a conversation to one slot")
-
-
-def _cache_gaps(cold: Completion, warm: Completion, asked: int) -> Iterable[Gap]:
-    if cold.cached is None or warm.cached is None:
-        yield Gap("timings.cache_n", "absent", "proving what came from the cache: every pair stays unproven")
-        return
-    if cold.cached:
-        yield Gap("cache_prompt", f"false, yet {cold.cached} tokens came from the cache", "a recompute path")
-    if warm.cached != asked - 1:
-        found = f"{warm.cached} where a repeated prompt of {asked} should reuse {asked - 1}"
-        yield Gap("timings.cache_n", found, "a cached path: nothing, or not all, is reused")
-    for answer in (cold, warm):
-        if answer.evaluated is None or answer.evaluated + (answer.cached or 0) != asked:
-            yield Gap("timings.prompt_n", _shown(answer.evaluated), "holding the cached count against another one")
-            return
-
-
-def _settings_gaps(raw: Mapping[str, Any]) -> Iterable[Gap]:
-    """A field that the server does not know is ignored without a word; what it used instead stands in its answer."""
-    used = as_mapping(raw.get("generation_settings"))
-    for name, asked in {**GREEDY, "seed": 42, "post_sampling_probs": False}.items():
-        if used.get(name) != asked:
-            yield Gap(f"generation_settings.{name}", _shown(used.get(name)), f"pinning {name} for a run")
 
 
 def _capabilities(cold: Completion, warm: Completion, found: Found) -> Capabilities:
@@ -286,7 +209,3 @@ def _capabilities(cold: Completion, warm: Completion, found: Found) -> Capabilit
         slots=warm.slot == SLOT,
         salt=False,
     )  # fmt: skip
-
-
-def _shown(value: object) -> str:
-    return "absent" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""A slot of a llama-server as a cache state, and the evidence of what each request found in it."""
+"""A slot of a llama-server as a cache state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.engine.base import GenerateRequest, Progress, Sampling, Snapshot, StopFlag
-from app.engine.llama_server_probe import FIXED, GREEDY, SLOT
-from app.engine.llama_server_shape import Completion, Entry, as_mapping, read_completion
+from app.engine.llama_server_evidence import Evidence
+from app.engine.llama_server_gaps import FIXED, GREEDY
+from app.engine.llama_server_shape import Entry, as_mapping, read_completion
 from app.errors import ContextOverflow, EngineDied, EngineError, ServerRefused
 from app.trajectory.step import IdArray, Rival, Step, as_ids, shared_length
 from app.trajectory.trajectory import RequestReport, Span
@@ -64,19 +65,19 @@ class LlamaServerState:
         yield Progress(len(prompt), len(prompt), answer.cached or 0)
         for token_id, entry in zip(answer.ids, answer.entries, strict=True):
             yield self._step(token_id, entry, request.rivals)
-        evidence = Evidence(answer, expected, len(prompt), self._engine, caching=bool(body["cache_prompt"]))
+        evidence = Evidence(answer, expected, len(prompt), self._engine.describe(), caching=bool(body["cache_prompt"]))
         yield RequestReport(
             cached_tokens=answer.cached,
             evaluated_tokens=answer.evaluated,
             chunks=(),  # the server does not tell them
-            finish_reason="length" if answer.stop_type == "limit" else "stop",
+            finish_reason="stop" if answer.stop_type == "word" or evidence.ended_itself else "length",
             held_before=None if held is None else len(held),
             slot=answer.slot,
             prefill_ms=answer.prefill_ms,
             decode_ms=answer.decode_ms,
             checks=evidence.checks(),
-            problem=_sentence([*evidence.problems(), *([changed] if changed else [])]),
-            note=_sentence(evidence.notes()),
+            problem=evidence.problem(changed),
+            note=evidence.note(),
             raw_request=_shown(body),
             raw_response=_shown({name: value for name, value in raw.items() if name not in _HELD_ELSEWHERE}),
         )
@@ -121,76 +122,6 @@ class LlamaServerState:
         return Step(token_id, entry.logprob, piece(token_id), rivals)
 
 
-class Evidence:
-    """One answer's counts against what the slot should have held: `expected` tokens of a prompt of `total`."""
-
-    def __init__(
-        self, answer: Completion, expected: int, total: int, engine: LlamaServerEngine, *, caching: bool
-    ) -> None:
-        self._answer = answer
-        self._expected = expected
-        self._total = total
-        self._caching = caching
-        info = engine.describe()
-        self._eog_ids = info.eog_ids
-        self._may_rewind = not (info.model.get("n_swa") or info.model.get("recurrent"))
-        self._n_ctx = info.n_ctx
-
-    def checks(self) -> dict[str, int]:
-        """The server's own numbers that `problems` were looked for in."""
-        answer = self._answer
-        counts = {
-            "cache_n": answer.cached,
-            "prompt_n": answer.evaluated,
-            "tokens_evaluated": answer.prompt,
-            "tokens_predicted": answer.predicted,
-            "cache_n_expected": self._expected,
-        }
-        return {name: count for name, count in counts.items() if count is not None}
-
-    def problems(self) -> Iterator[str]:
-        """What contradicts: each makes the pass invalid."""
-        answer, cached = self._answer, self._answer.cached
-        if cached is not None and cached < self._expected and self._may_rewind:
-            yield (
-                f"the slot kept {cached} of the {self._expected} tokens that it should hold: other traffic used it, "
-                "the server restarted, or the model's memory cannot go back"
-            )
-        if cached and not self._caching:
-            yield f"the request was to be kept from the cache, yet {cached} tokens came from it"
-        if cached is not None and answer.evaluated is not None and cached + answer.evaluated != self._total:
-            yield f"{cached} cached and {answer.evaluated} evaluated tokens are not the prompt's {self._total}"
-        if answer.prompt not in (None, self._total):
-            yield f"the server saw a prompt of {answer.prompt} tokens instead of {self._total}"
-        if answer.predicted not in (None, len(answer.ids)):
-            yield f"the server sampled {answer.predicted} tokens and returned {len(answer.ids)}"
-        if answer.slot not in (None, SLOT):
-            yield f"slot {answer.slot} answered instead of slot {SLOT}"
-        if answer.stray:
-            yield "the probability entries are of other tokens than were sampled"
-        if self._total + len(answer.ids) > self._n_ctx:
-            yield f"the answer is longer than the context of {self._n_ctx} tokens: the server dropped a part of it"
-        if answer.stop_type == "eos" and answer.ids[-1] not in self._eog_ids:
-            yield f"the server ended at token {answer.ids[-1]}, which is none of its end tokens"
-
-    def notes(self) -> Iterator[str]:
-        """What a reader must know."""
-        answer, cached = self._answer, self._answer.cached
-        if cached is not None and cached > self._expected and self._caching:
-            yield (
-                f"{cached - self._expected} cached tokens were not put there by this conversation: the server took "
-                "them from its own prompt cache (--cache-ram), or from another conversation in this slot"
-            )
-        if cached is not None and cached < self._expected and not self._may_rewind:
-            yield (
-                f"the slot kept {cached} of the {self._expected} tokens that it should hold: this model's memory "
-                "cannot go back everywhere, or other traffic used the slot"
-            )
-        missing = sum(entry is None for entry in answer.entries)
-        if missing and not answer.stray:
-            yield f"{missing} of {len(answer.ids)} steps came without logprobs"
-
-
 def _sampling(sampling: Sampling) -> dict[str, object]:
     """The samplers reduced to what is meant; the server's defaults add seven more."""
     seed = {"seed": sampling.seed & 0xFFFFFFFF}  # llama.cpp's seeds have 32 bits
@@ -217,11 +148,6 @@ def _overflow(error: ServerRefused) -> ContextOverflow | None:
         f"The prompt has {told.get('n_prompt_tokens')} tokens; the server's context holds {told.get('n_ctx')}.",
         "Start the server with a larger --ctx-size, or use shorter episodes.",
     )
-
-
-def _sentence(parts: Iterator[str] | Sequence[str]) -> str | None:
-    found = "; ".join(parts)
-    return f"{found}." if found else None
 
 
 def _shown(value: Mapping[str, object]) -> str:

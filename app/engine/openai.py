@@ -110,17 +110,19 @@ class OpenAIEngine:
                 steps.append(Step(self._pieces.id_of(piece), None, piece))
                 continue
             sampled = replace(entry.sampled, piece=piece)
-            others = tuple(
-                Rival(self._id(each), each.logprob or 0.0, each.piece or UNKNOWN) for each in best(entry, rivals)
-            )
-            steps.append(Step(self._id(sampled), sampled.logprob, piece, others))
+            named = [sampled if each == entry.sampled else each for each in best(entry, rivals)]
+            steps.append(Step(self._id(sampled), sampled.logprob, piece, tuple(map(self._rival, named))))
         return steps, True
 
-    def _id(self, candidate: Candidate) -> int:
+    def _rival(self, candidate: Candidate) -> Rival:
         piece = UNKNOWN if candidate.piece is None else candidate.piece
-        if candidate.token_id is None or self._info.level != "ids":
-            return self._pieces.id_of(piece)
-        return self._pieces.learn(candidate.token_id, piece)
+        return Rival(self._id(candidate), candidate.logprob or 0.0, piece)
+
+    def _id(self, candidate: Candidate) -> int:
+        if self._info.level == "ids" and candidate.token_id is not None:
+            told = candidate.piece is not None
+            return self._pieces.learn(candidate.token_id, candidate.piece or b"") if told else candidate.token_id
+        return self._pieces.id_of(UNKNOWN if candidate.piece is None else candidate.piece)
 
 
 def _info(found: Found, settings: ServerSettings, api: CompletionsApi) -> EngineInfo:

@@ -15,6 +15,7 @@ from app.engine.llama_server_probe import file_name
 from app.engine.llama_server_shape import as_mapping
 from app.engine.openai_api import CompletionsApi
 from app.engine.openai_shape import Completion, Entry, best, cut, read_completion
+from app.engine.piece_ids import OWN_IDS
 from app.errors import EngineError, ModelFileError, ServerRefused
 
 RIVALS: Final = 5
@@ -45,7 +46,7 @@ def sentinel(prompt: str) -> str:
 
 
 def probe(api: CompletionsApi, url: str, stop: StopFlag | None) -> Found:
-    """Ask everything, in about a second on a small model.
+    """Ask everything, in a few seconds on a small model.
 
     Raises EngineError where this is no server of completions, SettingsError where a model must be chosen, EngineDied
     where it is gone or `stop` came.
@@ -53,8 +54,10 @@ def probe(api: CompletionsApi, url: str, stop: StopFlag | None) -> Found:
     api.choose_model(stop)
     gaps: list[Gap] = []
     answer = _first_answer(api, gaps, stop)
-    found = Found(_model(api, url), _build(api, answer, stop), _level(answer), gaps=gaps)
-    gaps += _shape_gaps(answer, asked=api.asks_logprobs)
+    model = _model(api, url)
+    n_vocab = model["n_vocab"] if isinstance(model["n_vocab"], int) else OWN_IDS
+    found = Found(model, _build(api, answer, stop), _level(answer, n_vocab), gaps=gaps)
+    gaps += _shape_gaps(answer, n_vocab, asked=api.asks_logprobs)
     recompute = _recompute(api, answer, gaps, stop)
     entries = answer.entries or ()
     found.capabilities = Capabilities(
@@ -102,16 +105,20 @@ def _ask(api: CompletionsApi, prompt: str, stop: StopFlag | None) -> Completion:
     return answer
 
 
-def _level(answer: Completion) -> Level:
+def _level(answer: Completion, n_vocab: int) -> Level:
     entries = answer.entries
     if not entries or cut(answer.text, entries) is None:
         return "text"
-    if all(entry.sampled.token_id is not None and entry.sampled.piece is not None for entry in entries):
+    if all(_has_id(entry, n_vocab) and entry.sampled.piece is not None for entry in entries):
         return "ids"
     return "bytes" if answer.tells_bytes else "text"
 
 
-def _shape_gaps(answer: Completion, *, asked: bool) -> Iterator[Gap]:
+def _has_id(entry: Entry, n_vocab: int) -> bool:
+    return entry.sampled.token_id is not None and entry.sampled.token_id < n_vocab
+
+
+def _shape_gaps(answer: Completion, n_vocab: int, *, asked: bool) -> Iterator[Gap]:
     """Every field that is relied on and is missing, moved or nonsense."""
     if answer.stop not in ("stop", "length"):
         yield Gap("choices[0].finish_reason", repr(answer.stop), "telling an answer that was cut from one that ended")
@@ -125,10 +132,10 @@ def _shape_gaps(answer: Completion, *, asked: bool) -> Iterator[Gap]:
         )
     yield Gap("prompt", "a text", "making sure that the server reads an earlier answer in the tokens that it sampled")
     if asked:
-        yield from _entry_gaps(answer)
+        yield from _entry_gaps(answer, n_vocab)
 
 
-def _entry_gaps(answer: Completion) -> Iterator[Gap]:
+def _entry_gaps(answer: Completion, n_vocab: int) -> Iterator[Gap]:
     name, entries = "choices[0].logprobs", answer.entries
     if not entries:
         yield Gap(name, "absent, or lists of unequal length", _NO_LOGPROBS)
@@ -148,9 +155,11 @@ def _entry_gaps(answer: Completion) -> Iterator[Gap]:
             "the sampled token is not the most probable one at temperature 0",
             "trusting margins: the server applies penalties, or shows another position's logprobs",
         )
-    if any(entry.sampled.token_id is None for entry in entries):
-        compared = "bytes" if answer.tells_bytes else "text"
-        yield Gap("choices[0].token_ids", "absent", f"comparing answers by token ids: they are compared by {compared}")
+    if not all(_has_id(entry, n_vocab) for entry in entries):
+        told = [entry.sampled.token_id for entry in entries if entry.sampled.token_id is not None]
+        what = f"{max(told)}, beyond the vocabulary of {n_vocab}" if told and max(told) >= n_vocab else "absent"
+        compared = _level(answer, n_vocab)
+        yield Gap("choices[0].token_ids", what, f"comparing answers by token ids: they are compared by {compared}")
 
 
 def _is_greedy(entry: Entry) -> bool:

@@ -79,14 +79,16 @@ def read_completion(raw: object) -> Completion | None:
 def cut(text: str, entries: Sequence[Entry]) -> list[tuple[bytes, Entry | None]] | None:
     """The text in the pieces of its entries; None where they do not rebuild it: then no entry can be placed.
 
-    Where all pieces are told, each entry has its own. Else a run of entries without one becomes one piece, whatever
-    stands between its neighbours, and has no entry: nobody can say which logprob is which part's.
+    Where all pieces are told, each entry has its own; one that stands for several tokens is left out. Else a run of
+    entries without a piece becomes one piece, whatever stands between its neighbours, and has no entry: nobody can say
+    which logprob is which part's.
     """
     told = [entry.sampled.piece for entry in entries]
     if None not in told:
         whole = b"".join(piece for piece in told if piece is not None)
-        same = text in (whole.decode("utf-8", errors=way) for way in ("replace", "ignore"))  # it may end half-way
-        return [(piece or b"", entry) for piece, entry in zip(told, entries, strict=True)] if same else None
+        if text not in (whole.decode("utf-8", errors=way) for way in ("replace", "ignore")):  # it may end half-way
+            return None
+        return [(entry.sampled.piece or b"", None if _is_folded(entry) else entry) for entry in entries]
     pieces: list[tuple[bytes, Entry | None]] = []
     at = index = 0
     while index < len(entries):
@@ -138,6 +140,17 @@ def without_arrays(raw: object) -> Mapping[str, Any]:
         for choice in as_list(answer.get("choices"))
     ]
     return answer
+
+
+def _is_folded(entry: Entry) -> bool:
+    """Whether several tokens stand in one entry, as llama-server does with parts of a character.
+
+    It then has all their bytes, but the id and logprob of the last, whose own bytes stand among the rivals.
+    """
+    sampled = entry.sampled
+    return sampled.token_id is not None and any(
+        rival.token_id == sampled.token_id and rival.piece != sampled.piece for rival in entry.rivals
+    )
 
 
 def _shown(piece: bytes | None) -> str:

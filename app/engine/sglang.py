@@ -56,7 +56,7 @@ class SglangEngine:
 
     def restore(self, snapshot: Snapshot) -> BlockState:  # noqa: ARG002
         """Not possible: SGLang takes no cache in."""
-        raise EngineError("The engine sglang cannot restore a cache state.", "Run the pass again from its start.")
+        raise EngineError("A cache state of sglang cannot be restored.", "Run the pass again from its start.")
 
     def close(self) -> None:
         """End the connection; closing twice is harmless."""

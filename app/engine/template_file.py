@@ -23,5 +23,5 @@ def read_template(settings: ServerSettings) -> str | None:
 NO_TEMPLATE = Gap(
     "chat_template",
     "not told by the server",
-    "rendering conversations as the model was trained on: plain ChatML is used; name the model's chat_template.jinja",
+    "rendering conversations as the model was trained on: plain ChatML is used (--template names chat_template.jinja)",
 )

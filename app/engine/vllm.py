@@ -33,10 +33,10 @@ class VllmEngine:
     ) -> None:
         self._server = server
         self._control = control
-        if control is None and settings.control_url:
-            self._control = Server(settings.control_url, settings)
         self.begin_pass()
         try:
+            if control is None and settings.control_url:
+                self._control = Server(settings.control_url, settings)
             self._found = probe(server, settings, self._salts, self._control, stop)
         except BaseException:
             self.close()
@@ -74,7 +74,7 @@ class VllmEngine:
 
     def restore(self, snapshot: Snapshot) -> BlockState:  # noqa: ARG002
         """Not possible: vLLM takes no blocks in."""
-        raise EngineError("A vLLM server cannot restore a cache state.", "Run the pass again from its start.")
+        raise EngineError("A cache state of vllm cannot be restored.", "Run the pass again from its start.")
 
     def close(self) -> None:
         """End the connections; closing twice is harmless."""

@@ -27,13 +27,16 @@ _RIVALS: Final = 5
 _BEYOND: Final = 99_999_999  # an id that no vocabulary has
 _TOLD: Final = {
     "model_config": ("dtype", "quantization", "seed", "enforce_eager", "max_logprobs", "logprobs_mode",
-                     "disable_cascade_attn", "generation_config"),
+                     "disable_cascade_attn"),
     "cache_config": ("block_size", "cache_dtype", "enable_prefix_caching", "num_gpu_blocks", "sliding_window"),
     "parallel_config": ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
     "scheduler_config": ("max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "async_scheduling"),
     "device_config": ("device",),
 }  # fmt: skip
 """Settings that move numbers, of GET /server_info (development mode)."""
+
+_COUNTED: Final = ("block_size", "cache_dtype", "enable_prefix_caching", "num_gpu_blocks", "prefix_caching_hash_algo")
+"""Of the labels of /metrics, where /server_info is not told."""
 
 _ENVIRONMENT: Final = ("VLLM_BATCH_INVARIANT", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_CPU_KVCACHE_SPACE")
 
@@ -52,7 +55,8 @@ class Identity:
         if (self.version, self.model, self.n_ctx) != (other.version, other.model, other.n_ctx):
             was, now = (f"{each.model} on vLLM {each.version}, context {each.n_ctx}" for each in (self, other))
             return f"another server answers: {was} became {now}"
-        return "the server was restarted: what its cache held is gone" if self.started != other.started else None
+        restarted = None not in (self.started, other.started) and self.started != other.started
+        return "the server was restarted: what its cache held is gone" if restarted else None
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,12 @@ def probe(
         name="vllm",
         build={"server": "vLLM", "version": identity.version, "fingerprint": first.answer.fingerprint},
         model=_model(api, identity, ends, pieces, template),
-        settings={"n_ctx": identity.n_ctx, "recompute": str(paths.means), **_plain(counters.config), **told},
+        settings={
+            "n_ctx": identity.n_ctx,
+            "recompute": str(paths.means),
+            **{name: counters.config[name] for name in _COUNTED if name in counters.config},
+            **told,
+        },
         capabilities=Capabilities(
             token_ids=True,
             rivals=not any(gap.field.startswith("logprobs") for gap in gaps),
@@ -148,7 +157,7 @@ def _served(server: Server, settings: ServerSettings, stop: StopFlag | None) -> 
 
 def _prompt(api: VllmApi, counters: Counters, n_ctx: int) -> list[int]:
     """Two whole blocks and a bit: what is found in the cache must show in whole blocks."""
-    size = min(2 * (counters.block_size if counters.block_size > 1 else 128) + 8, n_ctx - 8)
+    size = min(2 * (counters.block_size if counters.block_size > 1 else 256) + 8, n_ctx - 8)
     ids = api.tokenize(_PROBE)
     if not ids or size < 1:
         raise EngineError("The server does not turn text into ids (POST /tokenize).")

@@ -20,7 +20,7 @@ from app.workload.dialogue import Dialogue
 
 RIVALS = 5
 MAX_TOKENS = 32
-LONG_TURNS = 16
+LONG_TURNS = 22
 """How many users' words make A and X: over 200 tokens.
 
 A server-level cache loads a conversation only where the prompt keeps a quarter of it, so they are long against an
@@ -93,6 +93,11 @@ class Probe:
     def comparison(self) -> Comparison | None:
         """Cached against recompute; None where one of them was not served."""
         return comparison(self.cached[0], self.recompute[0]) if self.cached and self.recompute else None
+
+    @property
+    def difference(self) -> str:
+        """Where cached first differs from recompute; "" where nothing differs, or one of them was not served."""
+        return difference(self.cached[0], self.recompute[0]) if self.cached and self.recompute else ""
 
     @property
     def drift(self) -> MarginArray:

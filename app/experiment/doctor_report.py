@@ -9,10 +9,10 @@ from typing import Any
 
 from app import __version__
 from app.diagnosis.wording import nats
-from app.experiment.doctor import Diagnosis, ProbeRow
+from app.experiment.doctor_diagnosis import Diagnosis, ProbeRow
 
 WIDTH = 100
-MOST_ROWS = 12
+MOST_ROWS = 6
 """So many probes are listed, those that forked first; the object of --json has all."""
 
 

@@ -27,6 +27,9 @@ MOST_TEMPERATURE = 100
 MOST_SEED = 2**32 - 2
 """llama.cpp's seeds have 32 bits, and it takes the largest one for "another at every request"."""
 
+SHRINK = "shrink"
+"""The kind of an experiment that *Shrink* made: of one pair, whose requests no episode asked."""
+
 DEMO_SECONDS = 180.0
 """How long --until-fork looks for a fork before it says that it found none."""
 
@@ -129,7 +132,7 @@ def from_plan(plan: Mapping[str, Any]) -> tuple[RunRequest, tuple[Episode, ...]]
             history=plan["history"],
             until_fork=plan["until_fork"],
             engine=plan["engine"],
-            kind=plan["kind"],
+            kind="pair" if plan["kind"] == SHRINK else plan["kind"],  # to run its request again, not its episodes
             server=_settings(ServerSettings, plan.get("server", {})),  # runs of older versions have neither
             managed=_settings(ManagedSettings, plan.get("managed", {})),
         )

@@ -1,4 +1,4 @@
-"""The order of a run: which pass plays which episode when, what is compared, and how a run is taken up again."""
+"""The order of a run: which pass plays which episode when, what is compared, and how the run ends."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from threading import Event, Timer
 
-from app.engine.base import Engine, EngineInfo, Snapshot
-from app.errors import AppError, EngineDied, EngineError, StoreError
+from app.engine.base import Engine, EngineInfo
+from app.errors import AppError, EngineError, StoreError
 from app.experiment import plans
-from app.experiment.acceptance import accept
 from app.experiment.clock import Clock
 from app.experiment.environment import environment_of
 from app.experiment.pairs import PairReader
 from app.experiment.pass_run import PassRun, Stopped, Tools
+from app.experiment.passes import Passes
 from app.experiment.plans import RunRequest, loading, repeats_of, to_plan
-from app.store.reader import Reader, StoredSnapshot
+from app.store.reader import Reader
 from app.store.recorder import Recorder
-from app.trajectory.codec import from_json, to_json
 from app.trajectory.episode import Episode
 from app.trajectory.events import (
     EngineLoading,
-    Notice,
     PairCompared,
-    PassFinished,
     RunEnded,
     RunFailed,
     RunStarted,
 )
 from app.trajectory.events import Event as RunEvent
-from app.trajectory.trajectory import PassInfo, Path, Status
+from app.trajectory.trajectory import Path, Status
 from app.workload.chat import ChatTemplate
 
 log = logging.getLogger(__name__)
@@ -105,10 +102,8 @@ class Course:
             stop=runner.stop,
         )
         self.reader = Reader(runner.file)  # last: what raises before it has nothing to close
-        self.passes: list[PassRun] = []
         self._run_to_run = runner.request.kind == "repeat"
         self._paths = (Path.CACHED,) if self._run_to_run else (Path.CACHED, Path.RECOMPUTE)
-        self._is_dropped = False
         self._is_expired = False
 
     def run(self) -> None:
@@ -125,13 +120,16 @@ class Course:
         tell(RunStarted(runner.experiment_id, self._title(), len(runner.episodes), request.repeat, request.kind))
         experiment = next(info for info in self.reader.experiments() if info.id == runner.experiment_id)
         self.pairs = PairReader(self.reader, experiment, runner.near_tie)
+        self.passes = Passes(
+            self.tools, self.reader, experiment.id, self._run_to_run, lambda: self.pairs.forget(self.recorder)
+        )
         deadline = Timer(plans.DEMO_SECONDS, self._expire)
         if request.until_fork:
             deadline.start()
         try:
             reason, episode_id = self._play()
         except Stopped:
-            self._close_passes(Status.STOPPED)
+            self.passes.end(Status.STOPPED)
             self.recorder.finish_experiment(runner.experiment_id, Status.STOPPED)
             tell(RunEnded(runner.experiment_id, "no fork" if self._is_expired else "stopped"))
             return
@@ -140,6 +138,7 @@ class Course:
             raise
         finally:
             deadline.cancel()
+            self.passes.close()
         for episode in runner.episodes:  # once more, with the noise floor and the passes' acceptance as they are now
             self._compare(episode)
         self.recorder.finish_experiment(runner.experiment_id, Status.DONE)
@@ -147,8 +146,6 @@ class Course:
 
     def close(self) -> None:
         """Give back what the course opened."""
-        for run in self.passes:
-            run.close()
         self.tools.template.close()
         self.reader.close()
 
@@ -163,27 +160,24 @@ class Course:
         plan = repeats_of(request, runner.episodes)
         clock = Clock(dict.fromkeys(self._paths, sum(len(episodes) for episodes in plan)))
         if self._run_to_run:
-            self._drop_unfinished_history(len(plan))
+            self.passes.drop_unfinished_history(len(plan))
         for repeat, episodes in enumerate(plan, start=1):
-            runs = [self._open_pass(path, repeat, episodes) for path in self._paths]
-            if self._run_to_run and self.passes:
-                runs[0][0].follow(self.passes[-1])
-            self.passes += [run for run, _ in runs]
+            runs = [self.passes.open(path, repeat, episodes) for path in self._paths]
             for episode, run, skip in self._order(episodes, runs):
                 if runner.stop.is_set():
                     raise Stopped
                 clock.begin()
                 if not skip:
                     run.play(episode)
-                    self._keep_snapshot(run, episodes, episode)
+                    self.passes.keep_snapshot(run, episodes, episode)
                 clock.end(run.path, skip)
                 runner.tell(clock.estimate())
                 forked = run.path is self._paths[-1] and self._compare(episode)
                 if request.until_fork and forked:
-                    self._accept_passes(repeat, episodes, until=episode)
+                    self.passes.accept(repeat, episodes, until=episode)
                     return "forked", episode.id
-            self._accept_passes(repeat, episodes)
-            if request.until_fork and len(self.passes) > 1:
+            self.passes.accept(repeat, episodes)
+            if request.until_fork and len(self.passes.runs) > 1:
                 return "no fork", None
         return "complete", None
 
@@ -208,132 +202,16 @@ class Course:
         self.runner.tell(PairCompared(row))
         return bool(row.diverged and row.valid)
 
-    # Passes: opened anew or taken up again (DESIGN 4), accepted or not (STUDY).
-
-    def _open_pass(self, path: Path, repeat: int, episodes: tuple[Episode, ...]) -> tuple[PassRun, int]:
-        """The pass and how many of its episodes are done already."""
-        assert self.runner.experiment_id is not None
-        old = next(
-            (
-                info
-                for info in self.reader.passes(self.runner.experiment_id)
-                if (info.path, info.repeat) == (path, repeat)
-            ),
-            None,
-        )
-        if old is not None:
-            taken_up = self._take_up(old)
-            if taken_up is not None:
-                return taken_up
-            self.pairs.forget(self.recorder)  # what was compared with the pass that is played anew
-        pass_id = self.recorder.add_pass(
-            self.runner.experiment_id, path, repeat, [episode.id for episode in episodes], self.tools.info.settings
-        )
-        return PassRun(self.tools, pass_id, path, repeat), 0
-
-    def _take_up(self, old: PassInfo) -> tuple[PassRun, int] | None:
-        run = PassRun(self.tools, old.id, old.path, old.repeat)
-        if self._is_dropped:
-            return None
-        if old.status is Status.DONE:
-            return run, len(old.episode_ids)
-        done = self._episodes_done(old)
-        if old.path is Path.RECOMPUTE or done == len(old.episode_ids):  # neither needs a state to go on from
-            self.recorder.resume_pass(old.id)
-            return run, done
-        kept = self.reader.snapshot(old.id)
-        if kept is not None and self._resume(run, kept):
-            self.recorder.resume_pass(old.id)
-            return run, kept.episodes_done
-        if done:
-            why = "was not kept" if kept is None else "cannot be restored"
-            self.runner.tell(Notice(f"The cached pass {old.repeat} starts over: the state of its cache {why}."))
-        return None
-
-    def _drop_unfinished_history(self, runs: int) -> None:
-        """Runs of one server history are all there or played anew: what a server held between them is gone."""
-        kept = self.reader.passes(self._id())
-        self._is_dropped = {info.repeat for info in kept if info.status is Status.DONE} != set(range(1, runs + 1))
-        if kept and self._is_dropped:
-            self.runner.tell(Notice("Every run starts over: the server history that they belong to is gone."))
-
-    def _resume(self, run: PassRun, kept: StoredSnapshot) -> bool:
-        """Whether the engine could restore, or rebuild, the state that was kept."""
-        try:
-            run.resume(Snapshot(kept.ids, kept.data, kept.meta), [from_json(span) for span in kept.meta["spans"]])
-        except EngineDied:
-            raise
-        except EngineError as error:
-            log.warning("a kept state cannot be restored: %s", error)
-            return False
-        return True
-
-    def _episodes_done(self, info: PassInfo) -> int:
-        found = self.reader.entries(info.id)
-        for number, episode_id in enumerate(info.episode_ids):
-            if episode_id not in found or found[episode_id].status is not Status.DONE:
-                return number
-        return len(info.episode_ids)
-
-    def _keep_snapshot(self, run: PassRun, episodes: tuple[Episode, ...], episode: Episode) -> None:
-        """After each episode of a cached pass, so that a run which is stopped or killed can go on from there.
-
-        Only of States that are all ours: a server's snapshot is a file on its disk, and its history goes on without us.
-        """
-        capabilities = self.tools.info.capabilities
-        is_ours = capabilities.snapshot and capabilities.rebuild and not self._run_to_run
-        if run.state is None or run.path is not Path.CACHED or not is_ours:
-            return
-        if episode is episodes[-1]:
-            self.recorder.drop_snapshot(run.pass_id)
-            return
-        kept = run.state.snapshot()
-        meta = {"spans": [to_json(span) for span in run.ledger.spans], **kept.meta}
-        self.recorder.save_snapshot(run.pass_id, kept.ids, kept.data, meta, episodes.index(episode) + 1)
-
-    def _accept_passes(self, repeat: int, episodes: tuple[Episode, ...], until: Episode | None = None) -> None:
-        """STUDY's acceptance of both passes of a repeat; a run that ended at a fork expects the episodes up to it."""
-        expected = episodes if until is None else episodes[: episodes.index(until) + 1]
-        for run in self.passes:
-            if run.repeat != repeat:
-                continue
-            if not self._run_to_run:  # else the next run goes on in it
-                run.close()
-            self.recorder.drop_snapshot(run.pass_id)
-            ids = self.reader.trajectory_ids(run.pass_id)
-            played = [self.reader.trajectory(ids[e.id]) for e in expected if e.id in ids]
-            problems, unproven = accept(
-                played, run.path, [e.id for e in expected], self._depth(), run_to_run=self._run_to_run
-            )
-            reasons = [*problems, *unproven]
-            self.recorder.finish_pass(run.pass_id, Status.DONE, not reasons, reasons)
-            self.runner.tell(PassFinished(run.pass_id, run.path, repeat, not reasons, tuple(reasons)))
-
-    def _depth(self) -> int | None:
-        """How many logprobs every step must have; None where this engine's steps may lack them."""
-        info = self.tools.info
-        return self.runner.request.rivals if info.level == "ids" and info.capabilities.rivals is not False else None
-
-    def _close_passes(self, status: Status) -> None:
-        for run in self.passes:
-            info = next(p for p in self.reader.passes(self._id()) if p.id == run.pass_id)
-            if info.status is Status.RUNNING:
-                self.recorder.finish_pass(run.pass_id, status, None, ())
-
     def _fail(self, experiment_id: int) -> None:
         """Mark what is broken, as far as the disk still lets us; the error itself is what a person must see."""
         try:
-            self._close_passes(Status.FAILED)
+            self.passes.end(Status.FAILED)
             self.recorder.finish_experiment(experiment_id, Status.FAILED)
             self.recorder.interrupt_running()  # a trajectory whose end could not be written
         except StoreError as error:
             log.warning("could not mark the run as failed: %s", error)
 
     # The experiment's row, its title and environment.
-
-    def _id(self) -> int:
-        assert self.runner.experiment_id is not None
-        return self.runner.experiment_id
 
     def _title(self) -> str:
         model = self.tools.info.model

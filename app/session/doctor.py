@@ -11,7 +11,8 @@ from app.engine.opening import is_url, open_engine
 from app.engine.server_settings import ManagedSettings, ServerSettings
 from app.engine.settings import EmbeddedSettings
 from app.errors import AppError, SettingsError
-from app.experiment.doctor import Diagnosis, examine
+from app.experiment.doctor import examine
+from app.experiment.doctor_diagnosis import Diagnosis
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from app.engine.opening import open_engine
 from app.errors import AppError, StoreError
 from app.experiment.again import require_same_model
 from app.experiment.again import run_again as answer_both_again
-from app.experiment.plans import RunRequest, choose, from_plan, loading
+from app.experiment.plans import SHRINK, RunRequest, choose, from_plan, loading
 from app.experiment.runner import Runner
 from app.session.session import Session
 from app.trajectory.episode import Episode
 from app.trajectory.events import EngineLoading, Event, RunEnded, RunFailed
 from app.trajectory.pair import NEAR_TIE_NATS, Pair
-from app.trajectory.trajectory import Status
+from app.trajectory.trajectory import ExperimentInfo, Status
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +62,13 @@ def resume_run(path: FilePath, experiment_id: int, near_tie: float = NEAR_TIE_NA
     session = Session.open(path)
     try:
         info = session.experiment(experiment_id)
+        request, episodes = planned(session, info)
     finally:
         session.close()
     if info.status is Status.DONE:
         raise StoreError("That run is complete; there is nothing to go on with.", "Start a new run to ask more.")
-    request, episodes = from_plan(info.plan)
+    if info.plan.get("kind") == SHRINK:
+        raise StoreError("That is a search for a smaller pair.", "`forkpoint shrink` on the same pair goes on with it.")
     return _run(path, request, episodes, near_tie, experiment_id)
 
 
@@ -74,7 +76,7 @@ def _run(
     path: FilePath, request: RunRequest, episodes: tuple[Episode, ...], near_tie: float, resume: int | None
 ) -> RunHandle:
     def work(inbox: deque[Event], stop: threading.Event) -> None:
-        Runner(_opener(request, stop), path, request, episodes, inbox.append, stop, near_tie, resume).run()
+        Runner(opener(request, stop), path, request, episodes, inbox.append, stop, near_tie, resume).run()
 
     return RunHandle(path, work)
 
@@ -85,12 +87,12 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
     Another machine or build may well answer otherwise, and that is a finding; another model file is refused.
     """
     info = session.experiment(experiment_id)
-    request, _ = from_plan(info.plan)
+    request, _ = planned(session, info)
 
     def work(inbox: deque[Event], stop: threading.Event) -> None:
         inbox.append(EngineLoading(loading(request)))
         try:
-            engine = _opener(request, stop)()
+            engine = opener(request, stop)()
             try:
                 require_same_model(engine, info.environment)
                 answer_both_again(engine, pair, request, inbox.append, stop)
@@ -109,7 +111,18 @@ def run_again(session: Session, pair: Pair, experiment_id: int) -> RunHandle:
     return RunHandle(session.path, work)
 
 
-def _opener(request: RunRequest, stop: threading.Event) -> Callable[[], Engine]:
+def planned(session: Session, info: ExperimentInfo) -> tuple[RunRequest, tuple[Episode, ...]]:
+    """How an experiment of this file was run, to do it again. Raises StoreError for a bundle.
+
+    A bundle's plan comes from somebody else: it may name any program, path or server, so it is never followed.
+    """
+    if session.verification is not None:
+        raise StoreError("A bundle's own plan is never run.", "Replay it: its settings are taken by an allow-list.")
+    return from_plan(info.plan)
+
+
+def opener(request: RunRequest, stop: threading.Event) -> Callable[[], Engine]:
+    """What opens the engine of a request; `stop` ends that."""
     return lambda: open_engine(
         request.engine, request.model, request.settings, server=request.server, managed=request.managed, stop=stop
     )

@@ -16,7 +16,8 @@ from app.trajectory.trajectory import Path, Prompt, RequestReport, Span, Status
 class RunStarted:
     """The experiment has a row on disk; `episodes` pairs will be run, `repeats` times.
 
-    `kind` is "pair", both paths each time, or "repeat", the cached path again and again in one server history.
+    `kind` is "pair", both paths each time, or "repeat", the cached path again and again in one server history;
+    "shrink" searches for a smaller pair and records that alone.
     """
 
     experiment_id: int
@@ -146,8 +147,29 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
+class Shrunk:
+    """How far *Shrink* has come: `sentence` says it in words, what is tried now or how it ended included.
+
+    `requests_before` and `requests_now` count the history's and the one that forks; `tokens_before` and `tokens_now`
+    are those of all their prompts and of the history's answers. `is_minimal`: no single unit can go any more.
+    `engine_seconds` of the `seconds` since the search began were spent waiting for the engine.
+    """
+
+    tries: int
+    requests_before: int
+    requests_now: int
+    tokens_before: int
+    tokens_now: int
+    sentence: str
+    is_minimal: bool = False
+    seconds: float = 0.0
+    engine_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (--until-fork), "again", "replayed"."""
+    """The run is over. `reason`: "complete", "stopped", "forked" or "no fork" (--until-fork), "again", "replayed",
+    "shrunk"."""
 
     experiment_id: int
     reason: str
@@ -178,6 +200,7 @@ Event = (
     | Notice
     | Again
     | Replayed
+    | Shrunk
     | RunEnded
     | RunFailed
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
@@ -86,7 +87,10 @@ class PairView(QWidget):
         """Show a loaded pair, opened on its fork."""
         self.pair = pair
         self._again = {}
-        self._show(pair.cached, pair.recompute, pair.comparison.fork, pair.pieces)
+        reference = pair.recompute
+        if pair.comparison.is_run_to_run:  # both are of one path, while a side here is named by its path
+            reference = replace(reference, path=Path.RECOMPUTE)
+        self._show(pair.cached, reference, pair.comparison.fork, pair.pieces)
         self.follow_all()
         self.verdict.show_verdict(pair.verdict, pair.comparison)
         self.inspector.set_again_lines([])

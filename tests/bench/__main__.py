@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-MODULES = ("engine", "recording", "pair", "bundle", "window")
+MODULES = ("engine", "server", "recording", "pair", "bundle", "shrink", "window")
 """Each prints its figures with their bars and exits 1 where one is missed; a process of its own keeps them apart."""
 
 

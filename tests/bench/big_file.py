@@ -67,7 +67,7 @@ def write_file(
     names = [f"small-{number:02}" for number in range(1, pairs + 1)] + [BIG] * with_big
     with closing(Recorder(file)) as recorder:
         plan = asdict(RunRequest(rivals=RIVALS)) | {"kind": "pair", "episode_ids": names}
-        experiment = recorder.add_experiment("bench", plan, {"engine": "made up", "settings": {"n_ubatch": N_UBATCH}})
+        experiment = recorder.add_experiment("bench", plan, {"engine": "embedded", "settings": {"n_ubatch": N_UBATCH}})
         for path in Path:
             pass_id = recorder.add_pass(experiment, path, 1, names, {"n_ubatch": N_UBATCH})
             for seed, name in enumerate(names):

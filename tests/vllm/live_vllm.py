@@ -4,27 +4,28 @@ paths do. Run by `make test-vllm` (packaging/vllm.sh sets it up); prints a table
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from app.engine.base import GenerateRequest
 from app.engine.http import Server
 from app.engine.server_settings import ServerSettings
 from app.engine.vllm import VllmEngine
-from app.errors import EngineDied
-from app.trajectory.step import as_ids
 from tests.unit.engine.conversation import OPENING, ask, first_prompt
-from tests.unit.engine.test_contract import (  # noqa: F401 - run here too, with the fixture below
+from tests.unit.engine.subjects import Subject
+from tests.unit.engine.test_contract import (  # noqa: F401 - all but those that count single tokens, with `subject` below
+    test_a_new_pass_finds_nothing_of_the_one_before,
     test_a_prompt_beyond_the_context_is_an_overflow_and_the_state_lives_on,
+    test_a_restored_snapshot_answers_as_its_original_would,
+    test_a_stop_during_an_answer_ends_within_a_second_and_the_state_can_go_on,
     test_an_answer_left_half_way_does_not_spill_into_the_next,
+    test_an_answer_that_reaches_the_end_of_the_context_ends_with_length,
     test_an_empty_prompt_is_refused_with_a_sentence,
     test_an_empty_state_gives_the_same_answer_every_time,
     test_closing_twice_is_harmless_in_any_order,
     test_control_tokens_are_parsed_only_where_asked_for,
     test_max_tokens_ends_an_answer_with_length,
+    test_only_an_empty_state_is_rebuilt_and_only_from_spans_that_cover_it,
     test_progress_comes_first_and_the_report_last,
     test_rivals_fall_and_a_greedy_step_is_the_first_of_them,
     test_what_the_engine_is_can_be_sealed_as_json,
@@ -54,6 +55,11 @@ def any_engine(url: str) -> Iterator[VllmEngine]:
     engine = VllmEngine(Server(url, SETTINGS), SETTINGS)
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="module")
+def subject(any_engine: VllmEngine) -> Subject:
+    return Subject(any_engine, streams=False, last_steps=3, tells_chunks=False)
 
 
 def test_the_probe_finds_everything_that_a_pair_needs(any_engine: VllmEngine, configuration: Configuration) -> None:
@@ -87,12 +93,10 @@ def test_the_cache_gives_whole_blocks_of_prompt_and_evaluated_answer(any_engine:
         assert after.report.problem is None and after.report.note is None
 
 
-def test_a_new_pass_finds_nothing_of_the_one_before(any_engine: VllmEngine) -> None:
-    prompt = (first_prompt(any_engine) * 3)[: 3 * BLOCK]
+def test_a_prompt_of_whole_blocks_gives_its_last_one_up(any_engine: VllmEngine) -> None:
+    prompt = (first_prompt(any_engine) * 4)[: 3 * BLOCK]
     state = any_engine.open_state()
     assert [ask(state, prompt, 2).report.cached_tokens for _ in range(2)] == [0, 2 * BLOCK]
-    any_engine.begin_pass()
-    assert ask(any_engine.open_state(), prompt, 2).report.cached_tokens == 0
 
 
 def test_the_pieces_of_tokens_that_are_no_whole_character_rebuild_the_text(any_engine: VllmEngine) -> None:
@@ -111,20 +115,6 @@ def test_a_prompt_of_the_whole_context_but_one_is_answered_and_never_hangs(any_e
     for spare in (1, 2, 5):
         answer = ask(any_engine.open_state(), (first_prompt(any_engine) * 100)[: n_ctx - spare], 64)
         assert len(answer.steps) <= spare
-
-
-def test_a_stop_ends_a_request_within_a_second(any_engine: VllmEngine) -> None:
-    stop = threading.Event()
-    state = any_engine.open_state()
-    request = GenerateRequest(as_ids(first_prompt(any_engine, "Count from one to five hundred in words.")), 800)
-    timer = threading.Timer(1.0, stop.set)
-    timer.start()
-    began = time.monotonic()
-    with pytest.raises(EngineDied, match="stopped"):
-        list(state.generate(request, stop))
-    assert time.monotonic() - began < 2
-    timer.join()
-    assert len(ask(any_engine.open_state(), first_prompt(any_engine), 3).steps) == 3
 
 
 def test_recompute_repeats_itself_and_the_paths_part_as_the_configuration_says(

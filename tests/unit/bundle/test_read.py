@@ -180,9 +180,14 @@ def test_a_pair_that_stands_there_twice_is_refused(tmp_path: FilePath) -> None:
         read_bundle(_with_manifest(tmp_path, lambda m: m | {"pairs": [m["pairs"][0], m["pairs"][0]]}))
 
 
-def test_a_folder_of_a_pair_that_escapes_finds_nothing(tmp_path: FilePath) -> None:
-    with pytest.raises(BundleError, match="lacks its part"):
-        read_bundle(_with_manifest(tmp_path, lambda m: m | {"pairs": ["../../etc"]}))
+@pytest.mark.parametrize("folder", ["../../etc", "/etc", "pairs/01-x/../..", "pairs/01-\x1b[2J", "pairs/01-\u202e"])
+def test_a_manifest_that_names_other_folders_is_refused_and_its_names_are_inert(
+    tmp_path: FilePath, folder: str
+) -> None:
+    with pytest.raises(BundleError, match="names what no bundle holds") as caught:
+        read_bundle(_with_manifest(tmp_path, lambda m: m | {"pairs": [folder]}))
+    assert caught.value.message.isascii()
+    assert caught.value.message.isprintable()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,13 +7,20 @@ by salt, counted as the servers count them.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
+import pytest
 
+from app.engine.base import Engine
+from app.engine.http import Server
 from app.engine.scripted import CONTROL, IM_END, piece, tokenize
+from app.engine.server_settings import ServerSettings
+from app.engine.sglang import SglangEngine
 from app.engine.token_pieces import _BYTE_OF
+from app.engine.vllm import VllmEngine
 
 N_VOCAB = 256 + len(CONTROL)
 SAID = "Größe 😀"
@@ -44,9 +51,16 @@ class Blocks:
 
 
 class FakeServer:
-    """Routes by path; `asked` keeps every body. `broken` may change an answer before it is sent."""
+    """Routes by path; `asked` keeps every body. `broken` may change an answer before it is sent.
 
-    def __init__(self) -> None:
+    A token takes `pace_s`. One client asks, on one connection: who asks again while an answer is made has hung up on
+    it, and of that answer nothing is kept.
+    """
+
+    def __init__(self, said: str = SAID, block: int = 16, max_length: int = 400, pace_s: float = 0.0) -> None:
+        self.said, self.max_length, self.pace_s = said, max_length, pace_s
+        self.blocks = Blocks(block)
+        self._answers = 0
         self.routes: dict[str, Route] = {}
         self.asked: list[tuple[str, Any]] = []
         self.broken: Callable[[dict[str, Any]], object] = lambda _answer: None
@@ -64,26 +78,36 @@ class FakeServer:
         route = self.routes.get(request.url.path)
         return route(body) if route else httpx.Response(404, json={"detail": "Not Found"})
 
-    @staticmethod
-    def answer_to(max_tokens: int, forced: int | None) -> list[int]:
-        said = [forced] * max_tokens if forced is not None else [*SAID.encode(), IM_END]
+    def answer(self, salt: str, prompt: list[int], max_tokens: int, forced: int | None) -> list[int]:
+        """The ids of the answer, once they are made and in the cache."""
+        self._answers = mine = self._answers + 1
+        said = [forced] * max_tokens if forced is not None else [*self.said.encode(), IM_END]
         end = said.index(IM_END) + 1 if IM_END in said else len(said)
-        return said[: min(max_tokens, end)]
+        ids = said[: min(max_tokens, end)]
+        threading.Event().wait(self.pace_s * len(ids))
+        if self._answers == mine:
+            self.blocks.add(salt, [*prompt, *ids[:-1]])
+        return ids
 
 
 class FakeVllm(FakeServer):
     """`salts` False ignores cache_salt; `counts` False leaves the cached tokens out; `dev` has /reset_prefix_cache."""
 
     def __init__(
-        self, *, salts: bool = True, counts: bool = True, metrics: bool = True, caching: bool = True, dev: bool = False
+        self,
+        *,
+        salts: bool = True,
+        counts: bool = True,
+        metrics: bool = True,
+        caching: bool = True,
+        dev: bool = False,
+        **serving: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**serving)
         self.salts, self.counts, self.caching = salts, counts, caching
-        self.blocks = Blocks(16)
         self.queries = self.hits = 0
         self.started = 1000.5
         self.version = "0.32.0"
-        self.max_length = 400
         self.is_busy = False
         self.routes = {
             "/v1/models": lambda _: httpx.Response(
@@ -117,8 +141,7 @@ class FakeVllm(FakeServer):
             raise AssertionError("more than fits: the real server would hang")
         cached = self.blocks.find(salt, prompt) if self.caching else 0
         self.queries, self.hits = self.queries + len(prompt), self.hits + cached
-        ids = self.answer_to(body["max_tokens"], (body.get("allowed_token_ids") or [None])[0])
-        self.blocks.add(salt, [*prompt, *ids[:-1]])
+        ids = self.answer(salt, prompt, body["max_tokens"], (body.get("allowed_token_ids") or [None])[0])
         ended = ids[-1] == IM_END
         values = [-0.25 - 0.5 * rank for rank in range(body["logprobs"])]
         rivals = [[token_id, *(other for other in b"abcdefgh" if other != token_id)][: len(values)] for token_id in ids]
@@ -156,7 +179,7 @@ class FakeVllm(FakeServer):
             f"process_start_time_seconds {self.started}\n"
             f'vllm:prefix_cache_queries_total{{engine="0",model_name="tiny"}} {float(self.queries)}\n'
             f'vllm:prefix_cache_hits_total{{engine="0",model_name="tiny"}} {float(self.hits)}\n'
-            f'vllm:cache_config_info{{block_size="16",enable_prefix_caching="{self.caching}"}} 1.0\n'
+            f'vllm:cache_config_info{{block_size="{self.blocks.size}",enable_prefix_caching="{self.caching}"}} 1.0\n'
         )
 
     def _reset(self, _body: Any) -> httpx.Response:
@@ -166,12 +189,11 @@ class FakeVllm(FakeServer):
 
 
 class FakeSglang(FakeServer):
-    """One radix cache with pages of one token; `flushes` False refuses to flush, as while requests run."""
+    """One radix cache, by default with pages of one token; `flushes` False refuses to flush, as while requests run."""
 
-    def __init__(self, *, counts: bool = True, caching: bool = True, biases: bool = True) -> None:
-        super().__init__()
+    def __init__(self, *, counts: bool = True, caching: bool = True, biases: bool = True, **serving: Any) -> None:
+        super().__init__(**{"block": 1, **serving})
         self.counts, self.caching, self.biases = counts, caching, biases
-        self.blocks = Blocks(1)
         self.flushes = True
         self.version = "0.5.2"
         self.routes = {
@@ -186,8 +208,8 @@ class FakeSglang(FakeServer):
     def _server_info(self) -> dict[str, Any]:
         return {
             "version": self.version,
-            "context_length": 400,
-            "page_size": 1,
+            "context_length": self.max_length,
+            "page_size": self.blocks.size,
             "dtype": "bfloat16",
             "disable_radix_cache": not self.caching,
         }
@@ -198,8 +220,7 @@ class FakeSglang(FakeServer):
         if bias and not self.biases:
             return refused("Unexpected keyword argument 'logit_bias'")
         cached = self.blocks.find("", prompt) if self.caching else 0
-        ids = self.answer_to(sampling["max_new_tokens"], int(next(iter(bias))) if bias else None)
-        self.blocks.add("", [*prompt, *ids[:-1]])
+        ids = self.answer("", prompt, sampling["max_new_tokens"], int(next(iter(bias))) if bias else None)
         ended = ids[-1] == IM_END
         count = body["top_logprobs_num"]
         rows = [[token_id, *(other for other in b"abcdefgh" if other != token_id)][:count] for token_id in ids]
@@ -234,3 +255,17 @@ def refused(message: str) -> httpx.Response:
 def prompt_of(count: int) -> list[int]:
     """`count` ids of plain text."""
     return [ord("a") + n % 26 for n in range(count)]
+
+
+IN_MEMORY = ("vllm in memory", "sglang in memory")
+
+
+def open_in_memory(name: str, request: pytest.FixtureRequest) -> Engine:
+    """An engine for the contract suite: long answers, a millisecond a token, every token of a prefix found."""
+    settings = ServerSettings(allow_reset=True)
+    said = "The elephant is the largest of them. " * 40
+    kind, adapter = (FakeVllm, VllmEngine) if name == IN_MEMORY[0] else (FakeSglang, SglangEngine)
+    served = kind(said=said, block=1, max_length=1024, pace_s=0.001)
+    engine = adapter(Server("http://memory", settings, transport=served.transport), settings)
+    request.addfinalizer(engine.close)
+    return engine

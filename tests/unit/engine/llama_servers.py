@@ -48,15 +48,15 @@ def remote(server: ManagedServer, own: ServerSettings = REMOTE) -> Iterator[Llam
 
 @pytest.fixture(scope="session")
 def llama_server(model_path: Path) -> Iterator[ManagedServer]:
-    """A llama-server with the default model and its own default flags; nobody may kill it."""
-    server = ManagedServer(model_path, settings())
+    """A llama-server with the default model; nobody may kill it. Its prompt cache would make tests meet each other."""
+    server = ManagedServer(model_path, settings(cache_ram=0))
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
 def managed_engine(model_path: Path) -> Iterator[ManagedEngine]:
-    engine = ManagedEngine(model_path, settings())
+    engine = ManagedEngine(model_path, settings(cache_ram=0))
     yield engine
     engine.close()
 

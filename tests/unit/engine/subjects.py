@@ -8,6 +8,7 @@ import pytest
 
 from app.engine.base import Engine
 from app.engine.scripted import ScriptedEngine, steps_of
+from tests.unit.engine.block_servers import IN_MEMORY, open_in_memory
 
 LONG_ANSWER = steps_of("The elephant is the largest of them. " * 40, [0.04, 1.5])
 
@@ -25,6 +26,8 @@ class Subject:
 
 SUBJECTS = (
     "scripted",
+    "vllm in memory",
+    "sglang in memory",
     pytest.param("embedded", marks=pytest.mark.model),
     pytest.param("managed llama-server", marks=pytest.mark.model),
     pytest.param("remote llama-server", marks=pytest.mark.model),
@@ -39,4 +42,6 @@ def open_subject(name: str, request: pytest.FixtureRequest) -> Subject:
         return Subject(request.getfixturevalue("managed_engine"), streams=False, last_steps=3, tells_chunks=False)
     if name == "remote llama-server":
         return Subject(request.getfixturevalue("remote_engine"), streams=False, last_steps=3, tells_chunks=False)
+    if name in IN_MEMORY:
+        return Subject(open_in_memory(name, request), streams=False, last_steps=3, tells_chunks=False)
     return Subject(ScriptedEngine([LONG_ANSWER], n_ctx=1024))

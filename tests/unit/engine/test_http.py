@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import select
 import socket
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -27,43 +20,12 @@ from tests.unit.engine.broken_server import (
     answer,
     by_path,
     flood,
-    hang,
     raw,
     reset,
 )
+from tests.unit.engine.serving import HEAD, KEY, clean_environment, serving
 
-KEY = "sk-test-0123456789abcdef"
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (KEY_VARIABLE, "SSL_CERT_FILE", *PROXIES, *map(str.lower, PROXIES)):
-        monkeypatch.delenv(name, raising=False)
-
-
-@contextmanager
-def serving(behaviour: Behaviour, settings: ServerSettings | None = None) -> Iterator[tuple[BrokenServer, Server]]:
-    with BrokenServer(behaviour) as broken:
-        server = Server(broken.url, settings or ServerSettings())
-        try:
-            yield broken, server
-        finally:
-            server.close()
-
-
-def key_file(folder: Path, mode: int = 0o600, content: str = f"{KEY}\n") -> Path:
-    file = folder / "key"
-    file.write_text(content)
-    file.chmod(mode)
-    return file
-
-
-def stop_after(seconds: float) -> threading.Event:
-    stop = threading.Event()
-    threading.Timer(seconds, stop.set).start()
-    return stop
+__all__ = ["clean_environment"]
 
 
 # What works
@@ -137,12 +99,6 @@ def test_an_unknown_certificate_is_refused_in_a_sentence() -> None:
         with pytest.raises(EngineDied, match=r"No TLS connection.*SSL_CERT_FILE"):
             server.get("/props")
         server.close()
-
-
-def test_a_stop_ends_a_hanging_tls_answer_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(LOOPBACK_PEM))
-    with BrokenServer(hang(), tls=True) as broken:
-        assert_stops(broken, Server(broken.url, ServerSettings()))
 
 
 def test_an_environment_proxy_is_used_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,178 +308,6 @@ def test_a_redirect_to_no_address_is_named() -> None:
         pytest.raises(EngineDied, match="broke before an answer came: Invalid URL in location header"),
     ):
         server.get("/old")
-
-
-# Hangs, timeouts, stop
-
-
-def assert_stops(broken: BrokenServer, server: Server, at_most_s: float = 1.0) -> None:
-    stop = stop_after(0.2)
-    began = time.monotonic()
-    with pytest.raises(EngineDied, match="was stopped"):
-        server.post("/completion", {}, stop=stop)
-    assert time.monotonic() - began < 0.2 + at_most_s
-    assert broken.hung_up.wait(1), "the server did not see the client leave"
-    broken.behaviour = answer({"after": "the stop"})
-    assert server.post("/completion", {}, stop=threading.Event()).json() == {"after": "the stop"}
-    assert server.connections == 2
-    server.close()
-
-
-@pytest.mark.parametrize("data", [b"", HEAD, HEAD + b'Content-Length: 90\r\n\r\n{"text": "half'])
-def test_a_stop_ends_a_hanging_answer_within_a_second_and_the_server_sees_it(data: bytes) -> None:
-    with BrokenServer(hang(data)) as broken:
-        assert_stops(broken, Server(broken.url, ServerSettings()))
-
-
-def test_a_stop_ends_a_hanging_answer_on_a_kept_connection() -> None:
-    with BrokenServer(answer({})) as broken:
-        server = Server(broken.url, ServerSettings())
-        server.get("/props")
-        broken.behaviour = hang()
-        assert_stops(broken, server)
-
-
-def test_a_stop_ends_an_endless_answer() -> None:
-    def trickle(connection: socket.socket, _: object) -> None:
-        connection.sendall(HEAD + b"Connection: close\r\n\r\n")
-        while True:
-            connection.sendall(b" ")
-            if connection in select.select([connection], [], [], 0.02)[0]:
-                raise ConnectionResetError("the client left")
-
-    with BrokenServer(trickle) as broken:
-        assert_stops(broken, Server(broken.url, ServerSettings(read_timeout_s=0.5)))
-
-
-def test_a_stop_that_came_before_asks_nothing() -> None:
-    stop = threading.Event()
-    stop.set()
-    with serving(answer({})) as (broken, server):
-        with pytest.raises(EngineDied, match="was stopped"):
-            server.get("/props", stop=stop)
-        assert not broken.received
-
-
-@contextmanager
-def full_queue() -> Iterator[int]:
-    """A port that takes no further connection and refuses none."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        address = listener.getsockname()
-        waiting = [socket.socket() for _ in range(4)]
-        for each in waiting:
-            each.setblocking(False)
-            each.connect_ex(address)
-        try:
-            yield address[1]
-        finally:
-            for each in waiting:
-                each.close()
-
-
-def test_a_connection_that_nobody_takes_runs_into_its_timeout() -> None:
-    with full_queue() as port:
-        server = Server(f"http://127.0.0.1:{port}", ServerSettings(connect_timeout_s=0.3))
-        with pytest.raises(EngineDied, match=r"did not take the connection within 0\.3 s"):
-            server.get("/props")
-        server.close()
-
-
-def test_a_stop_ends_a_connection_that_nobody_takes_within_a_second() -> None:
-    with full_queue() as port:
-        server = Server(f"http://127.0.0.1:{port}", ServerSettings(connect_timeout_s=3))
-        began = time.monotonic()
-        with pytest.raises(EngineDied, match="was stopped"):
-            server.get("/props", stop=stop_after(0.2))
-        assert time.monotonic() - began < 1.2
-        server.close()
-
-
-def test_an_answer_that_does_not_come_runs_into_its_timeout() -> None:
-    with serving(hang(), ServerSettings(read_timeout_s=0.3)) as (broken, server):
-        with pytest.raises(EngineDied, match=r"sent nothing for 0\.3 s.*--read-timeout-s"):
-            server.post("/completion", {})
-        assert broken.hung_up.wait(1)
-
-
-# Keys
-
-
-def test_a_key_from_the_environment_is_sent_and_shown_nowhere(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    caplog.set_level(logging.DEBUG)
-    with serving(answer({"you sent": KEY})) as (broken, server):
-        reply = server.post("/completion", {})
-        assert broken.received[0].headers["authorization"] == f"Bearer {KEY}"
-        assert KEY not in repr(reply) + repr(server) + repr(vars(server)["_settings"]) + caplog.text
-        broken.behaviour = answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, "401 Unauthorized")
-        with pytest.raises(ServerRefused, match=rf"401.*does not accept the API key from {KEY_VARIABLE}") as caught:
-            server.post("/completion", {})
-    assert KEY not in f"{caught.value!r} {caught.value} {caught.value.body} {caplog.text}"
-
-
-def test_a_key_file_goes_before_the_environment_and_is_named_when_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, "another-key")
-    file = key_file(tmp_path)
-    with serving(answer({}, "403 Forbidden"), ServerSettings(key_file=file)) as (broken, server):
-        with pytest.raises(ServerRefused, match=re.escape(str(file))):
-            server.get("/props")
-        assert broken.received[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_a_server_that_wants_a_key_says_how_to_give_one() -> None:
-    with serving(answer({}, "401 Unauthorized")) as (broken, server):
-        with pytest.raises(ServerRefused, match=rf"wants an API key.*{KEY_VARIABLE}"):
-            server.get("/props")
-        assert "authorization" not in broken.received[0].headers
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
-def test_a_key_file_that_others_can_read_is_refused_with_the_remedy(mode: int, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="chmod 600") as caught:
-        Server("http://127.0.0.1:1", ServerSettings(key_file=key_file(tmp_path, mode)))
-    assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize("content", ["", "two words", "a\nb", "x" * 5000, "ключ"])
-def test_a_file_that_holds_no_key_is_refused_and_not_quoted(content: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="holds no key") as caught:
-        Server("http://127.0.0.1:1", ServerSettings(key_file=key_file(tmp_path, content=content)))
-    assert not content or content not in str(caught.value)
-
-
-def test_a_missing_key_file_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read"):
-        Server("http://127.0.0.1:1", ServerSettings(key_file=tmp_path / "none"))
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    for name in (".", "pipe"):
-        with pytest.raises(SettingsError, match="no plain file"):
-            Server("http://127.0.0.1:1", ServerSettings(key_file=tmp_path / name))
-
-
-@pytest.mark.parametrize("host", ["8.8.8.8", "[2001:4860:4860::8888]", "[::ffff:8.8.8.8]", "no-such-host.invalid"])
-def test_a_key_over_plain_http_to_a_public_address_is_refused_unless_allowed(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    with pytest.raises(SettingsError, match=r"public address without TLS while a key is set.*--allow-insecure"):
-        Server(f"http://{host}:8080", ServerSettings())
-    Server(f"http://{host}:8080", ServerSettings(allow_insecure=True)).close()
-    Server(f"https://{host}:8080", ServerSettings()).close()
-    monkeypatch.delenv(KEY_VARIABLE)
-    Server(f"http://{host}:8080", ServerSettings()).close()
-
-
-@pytest.mark.parametrize(
-    "host", ["localhost", "127.0.0.1", "[::1]", "10.1.2.3", "192.168.0.9", "100.64.1.1", "[fd00::1]"]
-)
-def test_a_key_may_go_to_this_machine_and_to_private_networks(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    Server(f"http://{host}:8080", ServerSettings()).close()
 
 
 def test_a_transport_stands_in_for_the_network() -> None:

@@ -38,7 +38,7 @@ PROPS: dict[str, Any] = {
 MODELS = {"data": [{"meta": {"n_vocab": N_VOCAB, "n_ctx_train": 128, "size": 1000}}]}
 LOWEST = float(np.finfo(np.float32).min)
 
-Change = Callable[[dict[str, Any]], None]
+Change = Callable[[dict[str, Any]], object]
 
 
 def _entry(token_id: int, count: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _entry(token_id: int, count: int) -> dict[str, Any]:
 class FakeServer:
     """Answers as llama-server b1-0c1e570 did, each answer changed by `change`; keeps one slot's ids as it does."""
 
-    def __init__(self, change: Change = lambda answer: None) -> None:
+    def __init__(self, change: Change = len) -> None:
         self.change = change
         self.props = copy.deepcopy(PROPS)
         self.held: list[int] = []
@@ -108,11 +108,11 @@ def gaps(change: Change) -> dict[str, Gap]:
 def test_a_whole_answer_has_no_gap() -> None:
     fake = FakeServer()
     engine = connect(fake)
-    assert gaps(lambda answer: None) == {}
+    assert gaps(len) == {}
     info = engine.describe()
     assert info.eog_ids == {END} and info.n_ctx == 64 and info.model["name"] == "small.gguf"
     assert engine.piece(0) == b" are" and engine.piece(END) == b"</s>"
-    assert [body.get("cache_prompt") for body in fake.asked] == [False, None, True]
+    assert [body.get("cache_prompt") for body in fake.asked] == [False, True, None]
 
 
 def _delete(*path: str) -> Change:
@@ -223,7 +223,7 @@ def test_the_server_s_own_refusal_of_a_long_prompt_is_an_overflow() -> None:
     fake = FakeServer()
     engine = connect(fake)
 
-    def refuse(answer: dict[str, Any]) -> None:
+    def refuse(_answer: dict[str, Any]) -> None:
         raise ServerRefused("The server refused.", status=400, body=json.dumps({"error": told}))
 
     fake.change = refuse

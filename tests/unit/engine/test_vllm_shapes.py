@@ -14,6 +14,7 @@ import pytest
 from app.engine.base import GenerateRequest, Sampling
 from app.engine.http import Server
 from app.engine.server_settings import ServerSettings
+from app.engine.token_pieces import bytes_of_spelling
 from app.engine.vllm import VllmEngine
 from app.engine.vllm_metrics import read_metrics
 from app.errors import ContextOverflow, EngineError, SettingsError
@@ -300,10 +301,27 @@ def test_control_tokens_are_parsed_only_where_asked_for(connect: Engines) -> Non
 def test_states_cannot_be_saved_restored_or_rebuilt(connect: Engines) -> None:
     engine = connect(FakeVllm())
     state = engine.open_state()
-    with pytest.raises(EngineError, match="cannot save"):
+    with pytest.raises(EngineError, match="cannot be saved"):
         state.snapshot()
-    with pytest.raises(EngineError, match="cannot rebuild"):
+    with pytest.raises(EngineError, match="cannot be filled"):
         state.rebuild(as_ids([]), [])
+
+
+@pytest.mark.parametrize(
+    ("spelling", "text", "piece"),
+    [
+        ("ðŁĺ", "\ufffd", b"\xf0\x9f\x98"),
+        ("Ġâ", " \ufffd", b" \xe2"),
+        ("<0xE2>", "\ufffd", b"\xe2"),
+        ("<0xE2>", "other", None),
+        ("▁word", " word", None),
+        ("", "\ufffd", None),
+    ],
+)
+def test_a_spelling_gives_bytes_only_where_they_are_what_the_server_shows(
+    spelling: str, text: str, piece: bytes | None
+) -> None:
+    assert bytes_of_spelling(spelling, text) == piece
 
 
 def test_metrics_are_summed_over_engines_and_other_models_left_out() -> None:
