@@ -5,12 +5,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SERVER := $(BIN)/llama-server
 
-.PHONY: run test server bench shots lint types fix lock clean
+.PHONY: run test server test-vllm bench shots lint types fix lock clean
 run: $(READY)
 	$(BIN)/forkpoint open --demo
 
 test: lint types $(SERVER)
 	$(BIN)/python -m pytest
+
+# Against a real vLLM, which it installs into .venv-vllm: 2.4 GB, half an hour. Not part of `make test`.
+test-vllm: $(READY)
+	sh packaging/vllm.sh
+	$(BIN)/python -m pytest -v -s tests/vllm/live_vllm.py tests/vllm/live_metrics.py
 
 # llama-server of the same sources; the tests and "managed" runs use it.
 server: $(SERVER)
@@ -49,4 +54,4 @@ lock:
 		--no-emit-index-url --no-annotate --no-header -o model.lock
 
 clean:
-	rm -rf $(VENV) build dist shots .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-vllm build dist shots .mypy_cache .ruff_cache .pytest_cache

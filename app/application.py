@@ -187,13 +187,16 @@ def without_display() -> Iterator[None]:
         qInstallMessageHandler(earlier)
 
 
-def shots(folder: Path, file: Path | None) -> Iterator[Path]:
-    """Screenshots of every state from a real file (None: the sample), rendered without a display."""
+def shots(folder: Path, file: Path | None, server: str = "") -> Iterator[Path]:
+    """Screenshots of every state from a real file (None: the sample), rendered without a display.
+
+    `server` is the address of a server that is shown as tested.
+    """
     from app.views.shots import render_shots
 
     with without_display():
         application = make_application()
-        yield from render_shots(Verbs(), Settings(), file or paths.sample_file(), folder)
+        yield from render_shots(Verbs(), Settings(), file or paths.sample_file(), folder, server)
         application.processEvents()
 
 

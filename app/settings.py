@@ -21,7 +21,8 @@ BOUNDS: dict[str, tuple[float, float]] = {"near_tie": (0.0, 10.0), "text_scale":
 
 @dataclass
 class Settings:
-    """Whoever changes a field calls `save`. `near_tie` in nats; `threads` 0 is automatic; `last_model` "" the default.
+    """Whoever changes a field calls `save`. `near_tie` in nats; `threads` 0 is automatic; `last_model` "" the default;
+    `last_server` is the address of the server that was run on last.
 
     `recent` are absolute paths, newest first; `window_size` is width and height in pixels. `file` is where they were
     loaded from and are saved to; settings from no file are not saved (tests, screenshots). `notice` is a sentence for
@@ -33,6 +34,7 @@ class Settings:
     text_scale: float = 1.0
     threads: int = 0
     last_model: str = ""
+    last_server: str = ""
     recent: list[str] = field(default_factory=list)
     window_size: tuple[int, int] | None = None
     file: Path | None = field(default=None, compare=False)

@@ -11,6 +11,7 @@ import click
 
 from app import session
 from app.cli.terminal import EXISTING, FILE, explained, interruptible, opened
+from app.errors import BundleError
 from app.session import FORMS, QUESTIONS, REDACTIONS, ExportRequest, Form, Redaction
 
 STATES = ("whole", "altered", "unreadable")
@@ -19,8 +20,9 @@ STATES = ("whole", "altered", "unreadable")
 
 @click.command()
 @click.argument("file", type=EXISTING)
-@click.option("--pair", "pairs", multiple=True, required=True, metavar="EPISODE",
+@click.option("--pair", "pairs", multiple=True, metavar="EPISODE",
               help="Episode id, e.g. calendar-02; may be given more than once, or as a list with commas.")  # fmt: skip
+@click.option("--marked", is_flag=True, help="All pairs that are marked, each with its own note.")
 @click.option("--out", type=FILE, required=True, help="The zip to write.")
 @click.option("--experiment", type=int, help="The newest where absent.")
 @click.option("--redact", type=click.Choice(REDACTIONS), default="none", show_default=True,
@@ -37,20 +39,25 @@ STATES = ("whole", "altered", "unreadable")
 @click.option("--force", is_flag=True, help="Replace the zip where it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def export(
-    file: Path, pairs: tuple[str, ...], out: Path, experiment: int | None, redact: Redaction, form: Form | None,
-    no_verify: bool, model: Path | None, server_binary: Path | None, note: str, log_file: Path | None, force: bool,
-    as_json: bool, **answers: str | None,
+    file: Path, pairs: tuple[str, ...], marked: bool, out: Path, experiment: int | None, redact: Redaction,
+    form: Form | None, no_verify: bool, model: Path | None, server_binary: Path | None, note: str,
+    log_file: Path | None, force: bool, as_json: bool, **answers: str | None,
 ) -> None:  # fmt: skip
     """Write pairs into a bundle that a maintainer can open, check and replay. What looks private is told on stderr."""
     names = tuple(name.strip() for given in pairs for name in given.split(",") if name.strip())
     with explained(), opened(file) as source:
+        marks = session.marks_of(source, source.experiment(experiment).id)
+        names = tuple(dict.fromkeys([*names, *(marks if marked else ())]))
+        if not names:
+            what = "No pair of it is marked." if marked else "No pair is named."
+            raise BundleError(what, "Name one with --pair, or mark pairs in the window and say --marked.")
         request = ExportRequest(
             episodes=names,
             experiment=experiment,
             redaction=redact,
             form=form,
             answers={key: text for key, text in answers.items() if text},
-            notes=dict.fromkeys(names, note),
+            notes={name: note or marks.get(name, "") for name in names},
             logs=dict.fromkeys(names, session.log_excerpt(log_file) if log_file else ""),
         )
         runner = session.ScriptRunner(model or session.model_of(source, experiment), server_binary)

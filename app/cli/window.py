@@ -40,12 +40,13 @@ def has_display() -> bool:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--file", type=EXISTING, help="The run to show; the sample where absent.")
-def shots(folder: Path, file: Path | None) -> None:
+@click.option("--server", default="", help="Address of a server that is shown as tested.")
+def shots(folder: Path, file: Path | None, server: str) -> None:
     """Save screenshots of the window's states, both sizes, light and dark."""
     from app import application
 
     with explained():
-        for picture in application.shots(folder, file):
+        for picture in application.shots(folder, file, server):
             click.echo(str(picture))
 
 

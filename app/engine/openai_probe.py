@@ -12,7 +12,7 @@ from app.engine.base import Capabilities, Gap, Level, Sampling, StopFlag
 from app.engine.gguf import inspect
 from app.engine.http_address import is_loopback
 from app.engine.llama_server_probe import file_name
-from app.engine.llama_server_shape import as_mapping
+from app.engine.llama_server_shape import as_mapping, count_of
 from app.engine.openai_api import CompletionsApi
 from app.engine.openai_shape import Completion, Entry, best, cut, read_completion
 from app.engine.piece_ids import OWN_IDS
@@ -199,11 +199,13 @@ def _model(api: CompletionsApi, url: str) -> dict[str, object]:
             return {**asdict(inspect(path)), "bos_token": ""}
         except ModelFileError:
             pass  # it is the server that can read it; what it tells is all there is
+    meta = as_mapping(api.listed.get("meta"))  # llama-server's
     owner: Mapping[str, object] = {"owned_by": api.listed["owned_by"]} if "owned_by" in api.listed else {}
     return {
-        "name": file_name(api.model), "size_bytes": None, "sha256": None, "architecture": None, "tensor_types": {},
-        "tokenizer_hash": None, "chat_template": None, "chat_template_hash": None, "bos_token": "", "eos_token": None,
-        "n_vocab": None, "n_ctx_train": None, "n_swa": None, "recurrent": None, **owner,
+        "name": file_name(api.model), "size_bytes": count_of(meta.get("size")), "sha256": None, "architecture": None,
+        "tensor_types": {}, "tokenizer_hash": None, "chat_template": None, "chat_template_hash": None, "bos_token": "",
+        "eos_token": None, "n_vocab": count_of(meta.get("n_vocab")), "n_ctx_train": count_of(meta.get("n_ctx_train")),
+        "n_swa": None, "recurrent": None, **owner,
     }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def accept(
     problems += _listed(indices, "request indices are not contiguous")
     answered = list(_answered(trajectories))
     if rivals is not None:
-        lacking = [name for name, r in answered if not _has_depth(r.steps, rivals)]
+        lacking = [name for name, r in answered if not has_depth(r.steps, rivals)]
         problems += _listed(lacking, f"not {rivals} logprobs a step")
     problems += _listed([name for name, r in answered if not _rebuilds_text(r.steps)], "piece bytes do not add up")
     problems += _contradictions(answered)
@@ -114,24 +114,28 @@ def _counts(answered: Sequence[tuple[str, Request]], path: Path) -> tuple[list[i
     return known, _listed(missing, f"the {path} path did not report how many tokens came from the cache")
 
 
-def _has_depth(steps: StepBlock, rivals: int) -> bool:
+def has_depth(steps: StepBlock, rivals: int) -> bool:
     """Whether every step has its own logprob and exactly `rivals` rivals.
 
-    A token that ends inside a UTF-8 character may have neither: servers fold its entry into the next one's.
+    Where a token ends inside a UTF-8 character, servers fold its entry into the next one's: in such an answer a step
+    may lack both, since of equal tokens it cannot always be told which one has the entry.
     """
     if not steps.rival_ids.shape == (len(steps), rivals) == steps.rival_logprobs.shape:
         return False
     absent = (steps.rival_ids == NO_ID) | np.isnan(steps.rival_logprobs)
     lacking = absent.any(axis=1) | np.isnan(steps.logprobs)
     whole_absence = absent.all(axis=1) & np.isnan(steps.logprobs)
-    return all(whole_absence[at] and _ends_inside_character(steps, at) for at in np.flatnonzero(lacking).tolist())
+    return not lacking.any() or bool(whole_absence[lacking].all() and _splits_a_character(steps))
 
 
-def _ends_inside_character(steps: StepBlock, at: int) -> bool:
-    """Whether the answer's bytes up to and with step `at` end inside a UTF-8 character."""
+def _splits_a_character(steps: StepBlock) -> bool:
+    """Whether some step's bytes end inside a UTF-8 character."""
     decoder = getincrementaldecoder("utf-8")(errors="replace")
-    decoder.decode(steps.piece_bytes[: int(steps.piece_ends[at])])
-    return bool(decoder.getstate()[0])
+    for index in range(len(steps)):
+        decoder.decode(steps.piece(index))
+        if decoder.getstate()[0]:
+            return True
+    return False
 
 
 def _rebuilds_text(steps: StepBlock) -> bool:

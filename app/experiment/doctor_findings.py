@@ -9,9 +9,10 @@ import numpy as np
 
 from app.diagnosis.wording import nats
 from app.engine.base import EngineInfo
+from app.experiment.acceptance import has_depth
 from app.experiment.doctor_diagnosis import Diagnosis, Finding, Mark, ProbeRow
 from app.experiment.doctor_flags import command_for
-from app.experiment.doctor_probes import Around, Asked, Probe, comparison, difference
+from app.experiment.doctor_probes import RIVALS, Around, Asked, Probe, comparison, difference
 from app.trajectory.pair import Comparison, ForkKind
 from app.trajectory.piece_text import quoted
 
@@ -32,7 +33,7 @@ class Case:
         self.stored = stored
         self.probes = probes
         self.problems = list(dict.fromkeys(asked.report.problem for asked in everything if asked.report.problem))
-        self.lacking = sum(bool(np.isnan(asked.steps.logprobs).any()) for asked in everything)
+        self.lacking = sum(not has_depth(asked.steps, RIVALS) for asked in everything)
         self.asked = len(everything)
         self.counted = all(asked.cached is not None for asked in everything)
         self.compared = [made for probe in probes if (made := probe.comparison) is not None]
@@ -107,7 +108,7 @@ class Case:
         forked = any(comparison(asked, around.cold).fork is not None for _, asked in pairs)
         if not changed:
             mark, answer = Mark.OK, "No: A, A again, and A after X are the same, ids and logprobs bit for bit."
-            if self.lacking:
+            if any(not has_depth(asked.steps, RIVALS) for asked in (around.cold, around.at_once, around.after)):
                 mark, answer = Mark.UNKNOWN, "Not that could be seen: the tokens agree, logprobs are missing."
         else:
             what = "another answer" if forked else "other logprobs (the tokens agree)"

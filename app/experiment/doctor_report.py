@@ -35,7 +35,7 @@ def diagnosis_lines(diagnosis: Diagnosis, target: str) -> Iterator[str]:
             yield from _wrapped(line, " " * 8 + "- ", " " * 10)
     if diagnosis.probes:
         yield ""
-        yield from _table(diagnosis.probes)
+        yield from probe_lines(diagnosis.probes)
     yield ""
     yield from _wrapped(f"exit {diagnosis.exit_code}: {diagnosis.verdict}", "", "        ")
     yield from _wrapped(diagnosis.advice if not diagnosis.command else "To make it reproducible:", "", "        ")
@@ -44,7 +44,8 @@ def diagnosis_lines(diagnosis: Diagnosis, target: str) -> Iterator[str]:
         yield from _wrapped(diagnosis.advice, "    ", "    ")
 
 
-def _table(rows: tuple[ProbeRow, ...]) -> Iterator[str]:
+def probe_lines(rows: tuple[ProbeRow, ...]) -> Iterator[str]:
+    """The probes as a table of aligned columns under a head line, those that forked first."""
     yield f"{'probe':<14}{'cached':>14}{'drift, nats':>13}{'fork at':>9}{'margin':>9}  cached against recompute"
     ordered = sorted(rows, key=lambda row: row.fork is None)
     for row in ordered[:MOST_ROWS]:

@@ -19,6 +19,7 @@ def environment_of(info: EngineInfo, template: ChatTemplate) -> dict[str, Any]:
         "build": _plain(info.build),
         "model": _plain(info.model),
         "settings": _plain(info.settings),
+        "capabilities": asdict(info.capabilities),
         "level": info.level,
         "recompute_by": info.recompute_by,
         "gaps": [asdict(gap) for gap in info.gaps],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,9 @@ EXIT_CODES = {"reproduced": 0, "does not fork": 1, "forks elsewhere": 1, "cannot
 
 _AROUND = 3
 """So many tokens before the fork, and as many from it on, are laid side by side."""
+
+
+_WIDEST = 70
 
 
 def exit_code(results: Sequence[ReplayResult]) -> int:
@@ -43,12 +47,14 @@ def replay_report(result: ReplayResult, pair: Pair) -> dict[str, Any]:
 def replay_lines(result: ReplayResult, pair: Pair) -> Iterator[str]:
     """The same for a person: differences of the environment first, then what was served, then the answers."""
     for difference in result.differences:
-        yield f"  {difference.name}: recorded {_short(difference.recorded)}, here {_short(difference.here)}"
+        recorded, here = _apart(difference.recorded, difference.here)
+        yield f"  {difference.name}: recorded {recorded}, here {here}"
     if not result.differences:
         yield "  engine, build, model and settings are as recorded"
     for one in result.served:
         said = "" if one.deviates_at is None else f", another answer than recorded from token {one.deviates_at + 1} on"
-        yield f"  {one.name}: {_count(one.cached)} tokens cached, recorded {_count(one.recorded_cached)}{said}"
+        recorded = "" if one.recorded_cached is None else f", recorded {one.recorded_cached:,}"
+        yield f"  {one.name}: cached tokens {_count(one.cached)}{recorded}{said}"
     yield from _table(result, pair)
     yield f"{result.episode_id}: {result.verdict}. {result.because}"
 
@@ -89,5 +95,11 @@ def _count(tokens: int | None) -> str:
     return "not reported" if tokens is None else f"{tokens:,}"
 
 
-def _short(value: str) -> str:
-    return value if len(value) <= 70 else value[:67] + "…"
+def _apart(recorded: str, here: str) -> tuple[str, str]:
+    """Two values for one line; of long ones, such as compile flags, only the words that the other lacks."""
+    if max(len(recorded), len(here)) <= _WIDEST:
+        return recorded, here
+    words = recorded.split(), here.split()
+    only = [" ".join(word for word in words[n] if word not in words[1 - n]) for n in (0, 1)]
+    first, second = (textwrap.shorten(text or "the rest", 3 * _WIDEST, placeholder=" …") for text in only)
+    return first, second

@@ -131,7 +131,7 @@ class _Hunt:
             self._tell(RunStarted(self._pair.begin(), self._pair.title, 1, 1, SHRINK))
             with suppress(_OutOfTime):
                 self._search.run(self._forks)
-            again = self._trials.play(self._search.best)
+            again = self._trials.play(self._search.best, anew=True)
             self._found += [again] if again else []
         except (Stopped, EngineDied):
             if not self._stop.is_set():

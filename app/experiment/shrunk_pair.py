@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
+import numpy as np
+
 from app.diagnosis.minimise import Candidate, Minimiser
 from app.experiment.acceptance import accept
 from app.experiment.pairs import PairReader
@@ -15,6 +17,7 @@ from app.store.recorder import Recorder
 from app.trajectory.codec import decode, encode
 from app.trajectory.episode import Outcome
 from app.trajectory.pair import PairRow
+from app.trajectory.step import as_ids, shared_length
 from app.trajectory.trajectory import ExperimentInfo, Path, Prompt, Status
 
 PROGRESS = "shrink"
@@ -85,14 +88,18 @@ class ShrunkPair:
         return info.plan.get("source") == self._plan["source"] and info.environment == self._environment
 
     def _record_pass(self, path: Path, repeat: int, requests: Sequence[Played], settings: Mapping[str, Any]) -> None:
-        """One path's requests as a pass of one trajectory. Their prompts continue nothing: no template made them."""
+        """One path's requests as a pass of one trajectory."""
         assert self.experiment_id is not None
         recorder, source = self._recorder, self._plan["source"]
         episode_id = source["episode_id"]
         pass_id = recorder.add_pass(self.experiment_id, path, repeat, [episode_id], settings)
         trajectory_id = recorder.start_trajectory(pass_id, episode_id, source["family"])
+        before = as_ids(())
         for index, played in enumerate(requests):
-            recorder.start_request(trajectory_id, index, Prompt(played.prompt_ids, index, ()))
+            shared = shared_length(before, played.prompt_ids)
+            prompt = Prompt(played.prompt_ids, index, (), None if shared == len(before) else shared)
+            before = np.concatenate([played.prompt_ids, as_ids(step.token_id for step in played.steps)])
+            recorder.start_request(trajectory_id, index, prompt)
             for start in range(0, len(played.steps), _AT_ONCE):
                 recorder.append(trajectory_id, index, played.steps[start : start + _AT_ONCE])
             recorder.finish_request(trajectory_id, index, played.report, (), (), played.spans)

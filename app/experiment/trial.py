@@ -38,11 +38,8 @@ class Played:
     report: RequestReport
     spans: tuple[Span, ...]
 
-    @property
-    def answer_ids(self) -> list[int]:
-        """The sampled ids."""
-        return [step.token_id for step in self.steps]
 
+_Answer = tuple[tuple[Step, ...], RequestReport]
 
 Playing = Mapping[Path, Sequence[Played]]
 """A candidate run from scratch on both paths: the history, then the request that forks."""
@@ -56,6 +53,7 @@ class Trials:
         self._states = WarmStates(asking, info)
         self._target = target
         self._recomputed: dict[tuple[int, ...], list[int]] = {}
+        self._alone: dict[Asked, _Answer] = {}
 
     def forks(self, candidate: Candidate) -> Playing | None:
         """How it forked the same when it was run from scratch, after it had done so once from restored states."""
@@ -74,17 +72,30 @@ class Trials:
                 enough.is_seen = enough.is_seen or token_id != recompute[len(cached) - 1]
         return self._is_the_fork(cached, recompute)
 
-    def play(self, candidate: Candidate) -> Playing | None:
-        """Run it from scratch on both paths; None where it does not fork the same, or not at its last request."""
-        asked = (*candidate.history, Asked(candidate.prompt, self._target.step + 1))
+    def play(self, candidate: Candidate, *, anew: bool = False) -> Playing | None:
+        """Run it from scratch on both paths; None where it does not fork the same, or not at its last request.
+
+        The history's requests on the recompute path are no part of the fork: each is run once for all candidates that
+        share it, unless `anew`.
+        """
+        if anew:
+            self._alone.clear()
+        forked = Asked(candidate.prompt, self._target.step + 1)
+        asked = (*candidate.history, forked)
         self._asking.begin_pass()
-        cached = self._on_one_state(asked, 1)
+        with self._asking.closing(self._asking.open_state()) as state:
+            cached = [self._answer(state, each) for each in asked]
         self._asking.begin_pass()
-        recompute = [played for number, each in enumerate(asked, 1) for played in self._on_one_state((each,), number)]
-        answers = [[played.answer_ids for played in side] for side in (cached, recompute)]
-        if answers[0][:-1] != answers[1][:-1] or not self._is_the_fork(answers[0][-1], answers[1][-1]):
+        answer = self._answer_alone(forked)
+        if not self._is_the_fork(_ids(cached[-1]), _ids(answer)):
             return None
-        return {Path.CACHED: cached, Path.RECOMPUTE: recompute}
+        recompute = [*map(self._answer_alone_once, candidate.history), answer]
+        if list(map(_ids, cached[:-1])) != list(map(_ids, recompute[:-1])):
+            return None
+        return {
+            Path.CACHED: self._booked(asked, cached, KvLedger()),
+            Path.RECOMPUTE: self._booked(asked, recompute, None),
+        }
 
     def _is_the_fork(self, cached: Sequence[int], recompute: Sequence[int]) -> bool:
         at = shared_length(as_ids(cached), as_ids(recompute))
@@ -102,24 +113,35 @@ class Trials:
             self._recomputed[prompt] = ids
         return self._recomputed[prompt]
 
-    def _on_one_state(self, asked: Sequence[Asked], first: int) -> list[Played]:
-        """Requests served one after the other from an empty State; `first` is the number of the first of them."""
-        ledger = KvLedger()
-        with self._asking.closing(self._asking.open_state()) as state:
-            return [
-                self._answer(state, ledger, each, f"{self._target.episode_id} r{number}")
-                for number, each in enumerate(asked, first)
-            ]
+    def _answer_alone_once(self, asked: Asked) -> _Answer:
+        if asked not in self._alone:
+            self._alone[asked] = self._answer_alone(asked)
+        return self._alone[asked]
 
-    def _answer(self, state: State, ledger: KvLedger, asked: Asked, writer: str) -> Played:
+    def _answer_alone(self, asked: Asked) -> _Answer:
+        with self._asking.closing(self._asking.open_state()) as state:
+            return self._answer(state, asked)
+
+    def _answer(self, state: State, asked: Asked) -> _Answer:
         items = list(self._asking.items(state, asked, self._target.rivals))
         report = items[-1] if items else None
         if not isinstance(report, RequestReport):
             raise EngineDied("The engine ended its answer without a report.", "Shrink again to go on.")
-        prompt, steps = as_ids(asked.prompt), tuple(item for item in items if isinstance(item, Step))
-        answer = [step.token_id for step in steps]
-        spans = ledger.take(writer, prompt, report.cached_tokens, report.chunks, answer)
-        return Played(prompt, steps, report, spans)
+        return tuple(item for item in items if isinstance(item, Step)), report
+
+    def _booked(self, asked: Sequence[Asked], answers: Sequence[_Answer], kept: KvLedger | None) -> list[Played]:
+        """With the spans of every prompt: of one State, which `kept` follows, or of a new one for each request."""
+        played = []
+        for number, (each, (steps, report)) in enumerate(zip(asked, answers, strict=True), start=1):
+            ledger, prompt = kept or KvLedger(), as_ids(each.prompt)
+            writer = f"{self._target.episode_id} r{number}"
+            spans = ledger.take(writer, prompt, report.cached_tokens, report.chunks, _ids((steps, report)))
+            played.append(Played(prompt, steps, report, spans))
+        return played
+
+
+def _ids(answer: _Answer) -> list[int]:
+    return [step.token_id for step in answer[0]]
 
 
 class _Enough:

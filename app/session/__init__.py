@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from app.bundle.format import FORMS, QUESTIONS, REDACTIONS, Form, Redaction
+from app.bundle.format import CANNOT, FORMS, LABELS, QUESTIONS, REDACTIONS, Form, Redaction
 from app.engine.base import Capabilities, EngineInfo, Sampling
 from app.engine.default_model import default_model, default_model_licence
 from app.engine.server_settings import CACHE_TYPES, KEY_VARIABLE, ManagedSettings, ServerSettings
 from app.engine.settings import KV_TYPES, EmbeddedSettings
 from app.experiment.doctor import MOST_PROBES
 from app.experiment.doctor_diagnosis import Diagnosis, Finding
-from app.experiment.doctor_report import diagnosis_lines, diagnosis_report
+from app.experiment.doctor_report import diagnosis_lines, diagnosis_report, probe_lines
 from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, without_password
 from app.experiment.replay_report import exit_code as replay_exit_code
 from app.experiment.replay_report import replay_lines, replay_report
 from app.experiment.summary_report import summary_lines, summary_report
-from app.session.bundle_contents import ExportRequest, known_answers, log_excerpt
-from app.session.bundles import export_pairs, export_report, preview_export, verification_report, verify
+from app.session.bundle_contents import ExportRequest, form_of, known_answers, log_excerpt
+from app.session.bundles import (
+    Prepared,
+    export_pairs,
+    export_report,
+    issue_words,
+    preview_export,
+    verification_report,
+    verify,
+)
 from app.session.doctor import Examination, evicts_others
+from app.session.exporting import ExportJob, script_seconds
+from app.session.exporting import prepare as prepare_export
+from app.session.exporting import write as write_export
 from app.session.files import check_model, quantise, unpack
+from app.session.marks import mark, marks_of, why_no_marks
 from app.session.replay import ReplayOn, bundled_episodes, model_of, replay_pairs
 from app.session.repro_check import ScriptRunner
 from app.session.runs import RunHandle, resume_run, run_again, start_run
@@ -29,10 +41,12 @@ from app.settings import Settings
 
 __all__ = [
     "CACHE_TYPES",
+    "CANNOT",
     "DEMO_SECONDS",
     "FORMS",
     "KEY_VARIABLE",
     "KV_TYPES",
+    "LABELS",
     "MOST_PROBES",
     "QUESTIONS",
     "REDACTIONS",
@@ -43,10 +57,12 @@ __all__ = [
     "EmbeddedSettings",
     "EngineInfo",
     "Examination",
+    "ExportJob",
     "ExportRequest",
     "Finding",
     "Form",
     "ManagedSettings",
+    "Prepared",
     "Pulse",
     "Redaction",
     "ReplayOn",
@@ -68,10 +84,16 @@ __all__ = [
     "export_pairs",
     "export_report",
     "find_server",
+    "form_of",
+    "issue_words",
     "known_answers",
     "log_excerpt",
+    "mark",
+    "marks_of",
     "model_of",
+    "prepare_export",
     "preview_export",
+    "probe_lines",
     "quantise",
     "replay_exit_code",
     "replay_lines",
@@ -79,6 +101,7 @@ __all__ = [
     "replay_report",
     "resume_run",
     "run_again",
+    "script_seconds",
     "server_command",
     "shrink",
     "start_run",
@@ -87,5 +110,7 @@ __all__ = [
     "unpack",
     "verification_report",
     "verify",
+    "why_no_marks",
     "without_password",
+    "write_export",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.bundle.format import BundleContents
 from app.bundle.report_html import report_html
-from app.bundle.report_md import report_md
+from app.bundle.report_md import issue_text, report_md
 from app.bundle.repro import repro_files
 from app.bundle.scan import Suspect, scan
 from app.bundle.scrub import Machine
@@ -22,7 +22,8 @@ from app.session.session import Session
 
 REPORT_HTML, REPORT_MD = "report.html", "report.md"
 
-RunScripts = Callable[[BundleContents, Mapping[str, str], Callable[[str], None], threading.Event], Mapping[str, str]]
+Tell = Callable[[str], None]
+RunScripts = Callable[[BundleContents, Mapping[str, str], Tell, threading.Event], Mapping[str, str]]
 """Runs repro scripts before an export: (contents, scripts by name, tell, stop) -> what each printed, by its name."""
 
 
@@ -56,7 +57,7 @@ def export_pairs(
     *,
     replace: bool = False,
     run_scripts: RunScripts | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
     stop: threading.Event | None = None,
 ) -> Prepared | None:
     """Write a bundle of these pairs, after running its repro scripts where `run_scripts` is given.
@@ -67,6 +68,23 @@ def export_pairs(
     stop = stop or threading.Event()
     if target.exists() and not replace:
         raise BundleError(f"{target.name} exists already.", "Choose another name, or say that it shall be replaced.")
+    made = prepare_export(session, request, run_scripts, tell, stop)
+    if made is None:
+        return None
+    for suspect in made.suspects:
+        tell(suspect.sentence)
+    size = made.write(target, replace=replace)
+    tell(f"{target.name}: {size:,} bytes.")
+    return made
+
+
+def prepare_export(
+    session: Session, request: ExportRequest, run_scripts: RunScripts | None, tell: Tell, stop: threading.Event
+) -> Prepared | None:
+    """Everything of an export but the writing: exactly what `Prepared.write` will write. None where `stop` was set.
+
+    Reads only. Raises StoreError or BundleError.
+    """
     tell(f"Gathering {len(request.episodes)} pair{'s' * (len(request.episodes) != 1)}…")
     contents = gather(session, request)
     said: Mapping[str, str] = {}
@@ -76,13 +94,12 @@ def export_pairs(
         return None
     tell("Writing the reports…")
     made = _prepared(contents, said)
-    for suspect in made.suspects:
-        tell(suspect.sentence)
-    if stop.is_set():
-        return None
-    size = made.write(target, replace=replace)
-    tell(f"{target.name}: {size:,} bytes.")
-    return made
+    return None if stop.is_set() else made
+
+
+def issue_words(made: Prepared) -> str:
+    """What *Copy issue text* copies: the fields of the issue form with facts, the prose fields empty."""
+    return issue_text(made.contents)
 
 
 def verify(path: FilePath) -> Verification:

@@ -51,16 +51,15 @@ def replay_pairs(
     """Replay the forks of these pairs; each ends in a Replayed, the run in RunEnded "replayed".
 
     `session` may be a bundle's: nothing of it is run or opened. One that was altered or redacted, and a pair that did
-    not fork at a token, "cannot be compared". Raises StoreError where a pair is not there.
+    not fork at a token, "cannot be compared". Raises StoreError where there is no such experiment.
     """
     info = session.experiment(experiment_id)
-    tasks = [_task(session, info, episode_id) for episode_id in episode_ids]
     if where.model is None and not is_url(where.engine):
         where = replace(where, model=model_of(session, experiment_id))
 
     def work(inbox: deque[Event], stop: threading.Event) -> None:
         try:
-            _replay_all(tasks, info, where, inbox.append, stop)
+            _replay_all(_tasks(session, info, episode_ids), info, where, inbox.append, stop)
         except Stopped:
             inbox.append(RunEnded(experiment_id, "stopped"))
         except AppError as error:
@@ -85,6 +84,16 @@ def bundled_episodes(session: Session, experiment_id: int) -> list[str]:
 
 _Task = Reproducer | ReplayResult
 """What to replay, or why it cannot be."""
+
+
+def _tasks(session: Session, info: ExperimentInfo, episode_ids: Sequence[str]) -> list[_Task]:
+    """Read in the run's thread, a file of data through a session of its own: a late pair's history takes a while."""
+    own = session if session.verification is not None else Session.open(session.path, session.near_tie)
+    try:
+        return [_task(own, info, episode_id) for episode_id in episode_ids]
+    finally:
+        if own is not session:
+            own.close()
 
 
 def _task(session: Session, info: ExperimentInfo, episode_id: str) -> _Task:

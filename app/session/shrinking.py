@@ -31,8 +31,10 @@ def shrink(
     The result is an experiment of its own in `out`, the session's own file unless told; one that is there already is
     gone on with. `experiment_id` None is the newest that ran this episode; a search stands for what it searches for.
     Tells Shrunk with every try and ends in RunEnded "shrunk" or "stopped". Raises StoreError where the pair is not
-    there, did not fork at a token, or the file takes nothing.
+    there, did not fork at a token, came in a bundle, or the file takes nothing.
     """
+    if session.verification is not None:  # its plan names engine, model and server: nothing of a stranger's is opened
+        raise StoreError("A bundle is not shrunk.", "Replay it here, or shrink the pair where it was recorded.")
     info = source_of(session, episode_id, experiment_id)
     pair = session.pair(info.id, episode_id, repeat)
     reproducer = reproducer_of(pair, session.pair_reader(info.id).earlier(pair.cached), info.plan)

@@ -133,6 +133,18 @@ CREATE TABLE derived (                -- what can be computed again from the oth
 ) STRICT, WITHOUT ROWID;
 """,
     ),
+    Migration(
+        "0002_marks",
+        "A person marks pairs to export them later. Not a column of anything: a pair has no row of its own.",
+        """
+CREATE TABLE marks (
+    experiment_id INTEGER NOT NULL REFERENCES experiments,
+    episode_id TEXT NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (experiment_id, episode_id)
+) STRICT, WITHOUT ROWID;
+""",
+    ),
 ]
 
 BOOKKEEPING = "_sqlite_migrations"

@@ -17,6 +17,7 @@ class AskPanel(QWidget):
     """What can be asked of this fork, and the answers as they come. Later questions get their buttons here."""
 
     run_again_requested = Signal()
+    try_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,13 +28,16 @@ class AskPanel(QWidget):
         self.run_again = QPushButton("Run both again here")
         self.run_again.setEnabled(False)
         self.run_again.clicked.connect(self.run_again_requested)
+        self.try_server = QPushButton("Try on a llama-server")
+        self.try_server.setEnabled(False)
+        self.try_server.clicked.connect(self.try_requested)
         self._why = text_label("muted", wrap=True)
         self._answers = QVBoxLayout()
         self._answers.setSpacing(4)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        for widget in (self._title, self.run_again, self._why):
+        for widget in (self._title, self.run_again, self.try_server, self._why):
             layout.addWidget(widget)
         layout.addLayout(self._answers)
         self._why.hide()
@@ -53,6 +57,11 @@ class AskPanel(QWidget):
         self.run_again.setToolTip(why)
         self._why.setText("" if can else why)
         self._why.setVisible(bool(why) and not can)
+
+    def set_can_try(self, can: bool, why: str) -> None:
+        """Offer to try the fork on a llama-server, or say in the tooltip why it cannot be."""
+        self.try_server.setEnabled(can)
+        self.try_server.setToolTip(why)
 
     def set_lines(self, lines: Sequence[tuple[str, bool | None]]) -> None:
         """One line per answer: sentence, and whether it was identical (None: still running)."""

@@ -19,6 +19,9 @@ def close_button(name: str) -> QToolButton:
     return button
 
 
+SIGNS = {"error": "✕  ", "notice": "▲  ", "whole": "✓  "}
+
+
 class Banner(QFrame):
     """Shows one message at a time; a newer one takes the place of an older one."""
 
@@ -53,10 +56,11 @@ class Banner(QFrame):
     def say(
         self, kind: str, sentence: str, hint: str = "", offer: str = "", offered: Callable[[], None] | None = None
     ) -> None:
-        """`kind` is "error" or "notice"; `offer` labels a button that calls `offered` and takes the message away."""
+        """`kind` is "error", "notice" or "whole" (all is well); `offer` labels a button that calls `offered` and
+        takes the message away."""
         self.setProperty("kind", kind)
         self.style().polish(self)
-        self.sentence.setText(("✕  " if kind == "error" else "▲  ") + sentence)
+        self.sentence.setText(SIGNS[kind] + sentence)
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
         self.offer.setText(offer)

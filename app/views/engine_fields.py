@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -44,6 +45,8 @@ def fraction(value: float, high: float, name: str) -> QDoubleSpinBox:
 class EngineFields(QWidget):
     """Everything of `EmbeddedSettings`."""
 
+    changed = Signal()
+
     def __init__(self, settings: EmbeddedSettings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._from = settings
@@ -77,6 +80,12 @@ class EngineFields(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         row.addLayout(left, 1)
         row.addLayout(right, 1)
+        for box in (self.n_ctx, self.n_batch, self.n_ubatch, self.threads, self.gpu_layers):
+            box.valueChanged.connect(self.changed)
+        for types in (self.type_k, self.type_v):
+            types.currentIndexChanged.connect(self.changed)
+        for switch in (self.flash_attention, self.swa_full):
+            switch.toggled.connect(self.changed)
 
     def value(self) -> EmbeddedSettings:
         """What is set now."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
 
+from app.trajectory.pair import PATH_NAMES, Names
 from app.views.banner import close_button
 from app.views.step_cursor import read_place
 
-SIDES = (("both", "in both"), ("cached", "in Cached"), ("recompute", "in Recompute"))
+SIDES = ("both", "cached", "recompute")
+"""Which answers are searched."""
 
 
 class _Bar(QFrame):
@@ -58,11 +60,17 @@ class FindBar(_Bar):
         super().__init__("Find", "text in the answers", parent)
         self.side = QComboBox()
         self.side.setAccessibleName("Where to find")
-        for key, label in SIDES:
-            self.side.addItem(label, key)
+        for side in SIDES:
+            self.side.addItem("in both", side)
+        self.set_names(PATH_NAMES)
         self.row.insertWidget(2, self.side)
         self.field.returnPressed.connect(lambda: self.search(backwards=False))
         self.field.textEdited.connect(lambda _text: self.said.clear())
+
+    def set_names(self, names: Names) -> None:
+        """What the two sides are called."""
+        for place, name in enumerate(names, start=1):
+            self.side.setItemText(place, f"in {name.capitalize()}")
 
     def search(self, backwards: bool) -> None:
         """Find the next or previous place; opens the bar where there is nothing to look for yet."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStyle, QVBoxLayout, QWidget
 
-from app.trajectory.pair import Fork, ForkKind
+from app.trajectory.pair import PATH_NAMES, Fork, ForkKind, Names
 from app.trajectory.telemetry import remarks
 from app.trajectory.trajectory import Path, Request, Trajectory
 from app.views.ask_panel import AskPanel
@@ -21,12 +21,14 @@ class Inspector(QWidget):
     """Right side of the window. Emits `run_again_requested` where a person wants both paths run again."""
 
     run_again_requested = Signal()
+    try_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sides: dict[Path, Trajectory | None] = dict.fromkeys(Path)
         self._fork: Fork | None = None
         self._pieces: Mapping[int, bytes] = {}
+        self._names = PATH_NAMES
         self._cursor = (0, 0)
         self._shown: object = None
         self._title, self._place = text_label("title"), text_label("muted")
@@ -35,6 +37,7 @@ class Inspector(QWidget):
         self._remarks = text_label("problem", wrap=True)
         self._ask = AskPanel(theme)
         self._ask.run_again_requested.connect(self.run_again_requested)
+        self._ask.try_requested.connect(self.try_requested)
         self._lines = [QFrame(), QFrame()]
         self._lay_out()
         self.setAccessibleName("Inspector")
@@ -88,6 +91,13 @@ class Inspector(QWidget):
         self._ask.set_fork(fork is not None)
         self._refresh()
 
+    def set_names(self, names: Names) -> None:
+        """What the two sides are called."""
+        self._names = names
+        self._telemetry.set_names(names)
+        for panel, name in zip(self._panels.values(), names, strict=True):
+            panel.set_name(name)
+
     def set_cursor(self, request: int, step: int) -> None:
         """Show (request, step), both from 0."""
         self._cursor = (request, step)
@@ -100,6 +110,10 @@ class Inspector(QWidget):
     def set_can_run_again(self, can: bool, why: str) -> None:
         """Offer *Run both again here*; `why` says what it does, or why it cannot be done."""
         self._ask.set_can_run(can, why)
+
+    def set_can_try(self, can: bool, why: str) -> None:
+        """Offer *Try on a llama-server*; `why` says what it does, or why it cannot be done."""
+        self._ask.set_can_try(can, why)
 
     def minimumSizeHint(self) -> QSize:
         """Wide enough that nothing is cut off at the present text size; what does not fit in height scrolls."""
@@ -129,10 +143,12 @@ class Inspector(QWidget):
             panel.show_step(step, self._absence(path, request))
         cached, recompute = requests[Path.CACHED], requests[Path.RECOMPUTE]
         self._telemetry.show_requests(index + 1, cached, recompute)
-        said = [f"{path}: {text}" for path, request in requests.items() for text in remarks(request)]
+        named = zip(self._names, requests.values(), strict=True)
+        said = [f"{name}: {text}" for name, request in named for text in remarks(request)]
         if self._fork is not None and self._fork.kind is ForkKind.PROMPT and self._fork.request == index:
             position = "" if self._fork.step is None else f" from position {self._fork.step + 1} on"
-            said.insert(0, f"The prompts of the two paths differ{position}.")
+            two = "paths" if self._names == PATH_NAMES else "runs"
+            said.insert(0, f"The prompts of the two {two} differ{position}.")
         self._remarks.setText("\n".join(said))
         self._remarks.setVisible(bool(said))
 

@@ -7,7 +7,7 @@ open request of a trajectory is made anew as it grows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from app.trajectory.events import (
     PrefillProgress,
     RequestFinished,
     RequestStarted,
+    RunStarted,
     StepsTaken,
     TrajectoryFinished,
     TrajectoryStarted,
 )
-from app.trajectory.pair import Fork
+from app.trajectory.pair import PATH_NAMES, Fork, Names, run_names
 from app.trajectory.step import Step, StepBlock
 from app.trajectory.trajectory import Path, Prompt, Request, Status, Trajectory
 
@@ -165,9 +166,14 @@ class LivePair:
 
 
 class LiveRun:
-    """All pairs of a run that are not compared yet, and every piece that was seen."""
+    """All pairs of a run that are not compared yet, and every piece that was seen.
+
+    Where one path is served again and again, its first run takes the recompute path's side, and each later run is the
+    pair of that number less one.
+    """
 
     def __init__(self) -> None:
+        self.run_to_run = False
         self.pieces: dict[int, bytes] = {}
         self.newest: PairKey | None = None
         self.steps_taken = 0
@@ -185,6 +191,8 @@ class LiveRun:
 
     def take(self, event: Event) -> PairKey | None:
         """Take an event; the key of the pair that it changed, None where it changed none."""
+        if isinstance(event, RunStarted):
+            self.run_to_run = event.kind == "repeat"
         if isinstance(event, TrajectoryStarted):
             return self._start(event)
         if not isinstance(event, RequestStarted | PrefillProgress | StepsTaken | RequestFinished | TrajectoryFinished):
@@ -200,6 +208,10 @@ class LiveRun:
                 self.pieces.update((rival.token_id, rival.piece) for rival in step.rivals)
         return self._by_id[event.trajectory_id]
 
+    def names(self, key: PairKey) -> Names:
+        """What the sides of a pair are called."""
+        return run_names(key[1] + 1) if self.run_to_run else PATH_NAMES
+
     def forget(self, key: PairKey) -> None:
         """Let a pair go whose place is now the file."""
         pair = self._pairs.pop(key, None)
@@ -208,6 +220,9 @@ class LiveRun:
             self._by_id.pop(growing.started.trajectory_id, None)
 
     def _start(self, event: TrajectoryStarted) -> PairKey:
+        if self.run_to_run:
+            path = Path.RECOMPUTE if event.repeat == 1 else Path.CACHED
+            event = replace(event, path=path, repeat=max(1, event.repeat - 1))
         key = (event.episode_id, event.repeat)
         growing = GrowingTrajectory(event)
         pair = self._pairs.setdefault(key, LivePair())

@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.trajectory.margin_series import MarginSeries
-from app.trajectory.pair import NEAR_TIE_NATS, Fork
+from app.trajectory.pair import NEAR_TIE_NATS, PATH_NAMES, Fork, Names
 from app.trajectory.trajectory import Trajectory
 from app.views.margin_lanes import MarginLanes
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
@@ -48,6 +48,7 @@ class MarginPlot(QWidget):
         self._shown: object = None
         self._cursor = (0, 0)
         self._fork_label = ""
+        self._names = PATH_NAMES
         self._title, self._cached, self._recompute, self._note = (QLabel() for _ in range(4))
         self._lanes = MarginLanes(theme)
         self._lanes.position_chosen.connect(self._choose)
@@ -87,6 +88,12 @@ class MarginPlot(QWidget):
         self._lanes.set_near_tie(nats)
         self._describe()
 
+    def set_names(self, names: Names) -> None:
+        """What the two sides are called."""
+        self._names = names
+        self._show_cursor()
+        self._fit_header()
+
     def show_pair(self, cached: Trajectory | None, recompute: Trajectory | None, fork: Fork | None) -> None:
         """Show a pair, finished or growing. A zoom stays while it is the same pair."""
         self._series = MarginSeries.of(cached, recompute, fork)
@@ -116,8 +123,8 @@ class MarginPlot(QWidget):
         position = self._series.position(*self._cursor)
         self._lanes.set_cursor_position(position if len(self._series) else None)
         for label, mark, name, values in (
-            (self._cached, CACHED_MARK, "cached", self._series.cached),
-            (self._recompute, RECOMPUTE_MARK, "recompute", self._series.recompute),
+            (self._cached, CACHED_MARK, self._names[0], self._series.cached),
+            (self._recompute, RECOMPUTE_MARK, self._names[1], self._series.recompute),
         ):
             value = values[position] if position < len(values) else float("nan")
             label.setText(f"{mark} {name}" + (f" {value:.2f}" if value == value else ""))

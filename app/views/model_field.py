@@ -35,7 +35,8 @@ def model_words(facts: Facts) -> str:
 
 
 class ModelField(QWidget):
-    """`model` is the chosen file, None for the default model; `facts` is empty where it cannot be used (yet).
+    """`model` is the chosen file, None for the default model; `facts` is empty where it cannot be used (yet), and then
+    `path` is None; else it is where the file lies, the default model's too.
 
     A file is read and hashed in a thread: gigabytes take seconds. An answer that comes after another choice is dropped.
     """
@@ -46,7 +47,8 @@ class ModelField(QWidget):
         super().__init__(parent)
         self._verbs = verbs
         self.facts: Facts = {}
-        self._answers: deque[tuple[Path | None, Facts | AppError]] = deque()
+        self.path: Path | None = None
+        self._answers: deque[tuple[Path | None, Path | None, Facts | AppError]] = deque()
         self._poll = QTimer(self, interval=POLL_MS)
         self._poll.timeout.connect(self._take_answer)
         self.choice = QComboBox()
@@ -92,7 +94,7 @@ class ModelField(QWidget):
             self.choose(Path(name))
 
     def _look(self) -> None:
-        self.facts = {}
+        self.facts, self.path = {}, None
         self._say("Reading the file…", "muted")
         threading.Thread(target=self._read, args=(self.model,), name="model file", daemon=True).start()
         self._poll.start()
@@ -101,22 +103,21 @@ class ModelField(QWidget):
     def _read(self, model: Path | None) -> None:
         """In the thread."""
         try:
-            answer = self._verbs.check_model(model or self._verbs.default_model())
+            path = model or self._verbs.default_model()
+            self._answers.append((model, path, self._verbs.check_model(path)))
         except AppError as error:
-            self._answers.append((model, error))
-        else:
-            self._answers.append((model, answer))
+            self._answers.append((model, None, error))
 
     def _take_answer(self) -> None:
         while self._answers:
-            model, answer = self._answers.popleft()
+            model, path, answer = self._answers.popleft()
             if model != self.model:
                 continue
             self._poll.stop()
             if isinstance(answer, AppError):
                 self._say(str(answer), "problem")
             else:
-                self.facts = answer
+                self.facts, self.path = answer, path
                 if model is None:
                     self.choice.setItemText(self.choice.currentIndex(), f"{answer.get('name')} (default)")
                 self._say(model_words(answer), "muted")

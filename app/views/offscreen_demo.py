@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from app.trajectory.events import Again, RunEnded, RunFailed
 from app.trajectory.pair import PairRow
 from app.trajectory.trajectory import Path as RunPath
-from app.views.shots import grab
+from app.views.picture import grab
 from app.views.window import MainWindow
 from app.views.window_runs import DEMO
 

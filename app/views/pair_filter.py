@@ -2,6 +2,7 @@
 
     forked equal drift open valid invalid unproven     state of a pair
     tool text outcome                                  what the fork changed
+    marked                                             what a person chose
     margin<0.1  near>3  request:3  step:17             numbers, with < <= > >= = (or :)
     family:calendar  code:N  kind:length               names
     calendar-02                                        anything else: part of an episode's id
@@ -52,6 +53,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
     ":": operator.eq,
 }
+MARKED = "marked"
 _FIELD = re.compile(r"(?P<name>\w+)(?P<sign><=|>=|[<>=:])(?P<value>.*)")
 
 
@@ -67,13 +69,16 @@ class PairFilter:
         return all(test(row) for test in self.tests)
 
 
-def parse(text: str, episode_ids: Collection[str]) -> PairFilter:
-    """Read a filter. A word that is neither of the language nor part of any of `episode_ids` is a problem, not a test:
-    it hides nothing. The beginning of a word of the language is one that is still being typed."""
+def parse(text: str, episode_ids: Collection[str], marked: Collection[str] = ()) -> PairFilter:
+    """Read a filter; `marked` are the marked episodes.
+
+    A word that is neither of the language nor part of any of `episode_ids` is a problem, not a test: it hides nothing.
+    The beginning of a word of the language is one that is still being typed.
+    """
     tests: list[Test] = []
     problems: list[str] = []
     for word in text.split():
-        test = _read(word.removeprefix("-").casefold(), episode_ids)
+        test = _read(word.removeprefix("-").casefold(), episode_ids, marked)
         if isinstance(test, str):
             problems.append(test)
         elif test is not None:
@@ -85,17 +90,19 @@ def _negated(test: Test) -> Test:
     return lambda row: not test(row)
 
 
-def _read(word: str, episode_ids: Collection[str]) -> Test | str | None:
+def _read(word: str, episode_ids: Collection[str], marked: Collection[str]) -> Test | str | None:
     """A test, a sentence about what is wrong with the word, or None for a word still being typed."""
     if not word:
         return None
+    if word == MARKED:
+        return lambda row: row.episode_id in marked
     if word in STATES:
         return STATES[word]
     if match := _FIELD.fullmatch(word):
         return _read_field(**match.groupdict())
     if any(word in episode_id.casefold() for episode_id in episode_ids):
         return lambda row: word in row.episode_id.casefold()
-    if any(known.startswith(word) for known in (*STATES, *NUMBERS, *NAMES)):
+    if any(known.startswith(word) for known in (MARKED, *STATES, *NUMBERS, *NAMES)):
         return None
     return f"“{word}” is no filter word and no part of an episode's name."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ AnyIndex = QModelIndex | QPersistentModelIndex
 NONE = "—"
 REPEATS = "↻"
 """Beside an episode that has its verdict and is being run once more."""
+STAR = "★"
+"""Beside an episode whose pair a person marked."""
 Key = tuple[float, str]
 
 
@@ -98,6 +100,13 @@ class PairModel(QAbstractTableModel):
         self.theme = theme
         self.rows: list[PairRow] = []
         self.running: str | None = None
+        self.marks: Mapping[str, str] = {}
+
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """The notes of the marked episodes; they have a star beside their name."""
+        self.marks = dict(marks)
+        if self.rows:
+            self.dataChanged.emit(self.index(0, MARK), self.index(len(self.rows) - 1, EPISODE))
 
     def set_rows(self, rows: Sequence[PairRow]) -> None:
         """Replace all rows."""
@@ -157,17 +166,23 @@ class PairModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             if index.column() == MARK:
                 return self.mark(row).glyph
-            repeats = index.column() == EPISODE and self._runs(row) and row.diverged is not None
-            return f"{row.episode_id} {REPEATS}" if repeats else column.text(row)
+            if index.column() == EPISODE:
+                star = (STAR,) if row.episode_id in self.marks else ()
+                repeats = (REPEATS,) if self._runs(row) and row.diverged is not None else ()
+                return " ".join((row.episode_id, *star, *repeats))
+            return column.text(row)
         if role == Qt.ItemDataRole.ToolTipRole:
             running = (f"{RUNNING.meaning.capitalize()}.",) if self._runs(row) else ()
-            return "\n".join(text for text in (*running, row.headline, *row.problems) if text)
+            marked = (f"{STAR} Marked. {self.marks[row.episode_id]}".strip(),) if row.episode_id in self.marks else ()
+            return "\n".join(text for text in (*running, *marked, row.headline, *row.problems) if text)
         if role == Qt.ItemDataRole.ForegroundRole:
             return QColor(self._colour(index.column(), row))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(column)
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == MARK:
             return self.mark(row).meaning
+        if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == EPISODE and row.episode_id in self.marks:
+            return f"{row.episode_id}, marked. {self.marks[row.episode_id]}".strip()
         return None
 
     def _colour(self, column: int, row: PairRow) -> str:

@@ -35,6 +35,8 @@ class _RowDelegate(QStyledItemDelegate):
         palette.setBrush(palette.ColorRole.HighlightedText, palette.brush(palette.ColorRole.Text))
         if index.row() == self._view.currentIndex().row() and index.column() == EPISODE:
             option.font.setBold(True)
+        if index.column() == EPISODE:
+            option.textElideMode = Qt.TextElideMode.ElideMiddle  # a star at the end stays
         if index.column() == CHANGED:
             option.font.setPointSizeF(option.font.pointSizeF() * 0.9)
 

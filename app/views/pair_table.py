@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QMenu, 
 
 from app.trajectory.pair import PairRow
 from app.trajectory.trajectory import ExperimentInfo
+from app.views.mark_field import MarkField
 from app.views.pair_filter import parse
 from app.views.pair_model import COLUMNS, EPISODE, MARK, PairModel, ShownPairs
 from app.views.pair_rows import LEAST, PairRows
@@ -21,7 +22,7 @@ NO_PAIRS = "No pairs yet. Press Ctrl+R to run."
 PAIRS_TO_COME = "The pairs come with the run."
 NOTHING_FITS = "No pair fits the filter."
 FILTER_HELP = (
-    "forked, equal, drift, open, valid, invalid, unproven, tool, text, outcome; margin<0.1, near>3, request:3, "
+    "forked, equal, drift, open, valid, invalid, unproven, marked, tool, text, outcome; margin<0.1, near>3, request:3, "
     "step:17; family:calendar, code:N, kind:length; part of an episode's name. A minus before a word means not."
 )
 WIDE_PIXELS = 860
@@ -36,7 +37,8 @@ class PairTable(QWidget):
     """Experiments, filter, pairs and a line about those that do not count.
 
     Emits `pair_chosen(episode_id)` where a person or a next/previous step made another pair the current one, and
-    `experiment_chosen(experiment id)`.
+    `experiment_chosen(experiment id)`. `note` is the note on the current pair's mark; the actions of `view` are the
+    menu of a row.
     """
 
     pair_chosen = Signal(str)
@@ -56,6 +58,7 @@ class PairTable(QWidget):
         self._counts, self._footer = text_label("muted"), text_label("muted", wrap=True)
         self._problem = text_label("problem", wrap=True)
         self._columns = QToolButton()
+        self.note = MarkField()
         self._lay_out()
         self._make_column_actions()
         self.view.setModel(self.shown)
@@ -101,8 +104,10 @@ class PairTable(QWidget):
         layout.setSpacing(6)
         layout.addLayout(upper)
         layout.addWidget(self.view, 1)
+        layout.addWidget(self.note)
         layout.addWidget(self._footer)
         self._footer.setContentsMargins(12, 0, 12, 0)
+        self.view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     # -- columns -----------------------------------------------------------------------------------
     def _make_column_actions(self) -> None:
@@ -176,6 +181,19 @@ class PairTable(QWidget):
         self.model.update_row(row)
         self._count()
 
+    def set_marks(self, marks: Mapping[str, str], why_not: str) -> None:
+        """Show which episodes are marked, with their notes by episode; `why_not` says why marks cannot be changed."""
+        others = self.model.marks.keys() != marks.keys()
+        self.model.set_marks(marks)
+        self.note.why_not = why_not
+        self._show_note()
+        if others:  # a note alone changes no row; it may be written while the current row is about to change
+            self._apply_filter()
+
+    def _show_note(self) -> None:
+        row = self.current_row()
+        self.note.show_mark(row.episode_id if row else None, self.model.marks.get(row.episode_id) if row else None)
+
     def select(self, episode_id: str) -> None:
         """Make an episode's pair the current one, if it is shown. Emits nothing."""
         rows = self.shown.shown_rows()
@@ -235,13 +253,14 @@ class PairTable(QWidget):
 
     def _on_current(self, current: QModelIndex, _previous: QModelIndex) -> None:
         self.view.viewport().update()
+        self._show_note()
         if current.isValid() and not self._quiet:
             self.pair_chosen.emit(self.shown.row_at(current.row()).episode_id)
 
     # -- filter and counts -------------------------------------------------------------------------
     def _apply_filter(self) -> None:
         """A word that cannot be read marks the field and hides nothing."""
-        read = parse(self.filter.text(), {row.episode_id for row in self.model.rows})
+        read = parse(self.filter.text(), {row.episode_id for row in self.model.rows}, self.model.marks.keys())
         self._mark_filter(read.problem)
         current = self.current_row()
         self._quiet = True

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.trajectory.events import Again
-from app.trajectory.pair import Fork, Pair
+from app.trajectory.pair import PATH_NAMES, Fork, Names, Pair
 from app.trajectory.trajectory import Path, Trajectory
 from app.views.find_bar import FindBar, GoToBar
 from app.views.inspector import Inspector
@@ -29,6 +29,7 @@ class PairView(QWidget):
     """Shows a loaded `Pair` or a `LivePair`; `pair` is the loaded one, None while live or empty."""
 
     run_again_requested = Signal()
+    try_requested = Signal()
     cursor_moved = Signal(int, int)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -41,6 +42,7 @@ class PairView(QWidget):
         self._pieces: Mapping[int, bytes] = {}
         self._follow = QTimer(self, singleShot=True, interval=FOLLOW_MS)
         self._follow.timeout.connect(self.follow_all)
+        self._names = PATH_NAMES
         self._again: dict[Path, tuple[str, bool | None]] = {}
         self.verdict = VerdictBar(theme)
         self.find_bar = FindBar()
@@ -52,6 +54,7 @@ class PairView(QWidget):
         self.panes.cursor_moved.connect(self._moved_by_user)
         self.plot.cursor_moved.connect(self._moved_in_plot)
         self.inspector.run_again_requested.connect(self.run_again_requested)
+        self.inspector.try_requested.connect(self.try_requested)
         self.find_bar.search_requested.connect(self._find)
         self.go_to_bar.lengths = self.sizes
         self.go_to_bar.place_chosen.connect(self.go_to)
@@ -87,6 +90,7 @@ class PairView(QWidget):
         """Show a loaded pair, opened on its fork."""
         self.pair = pair
         self._again = {}
+        self._set_names(pair.names)
         reference = pair.recompute
         if pair.comparison.is_run_to_run:  # both are of one path, while a side here is named by its path
             reference = replace(reference, path=Path.RECOMPUTE)
@@ -100,10 +104,18 @@ class PairView(QWidget):
             self.go_to(0, 0, by_user=False)
 
     def show_live(
-        self, live: LivePair, pieces: Mapping[int, bytes], headline: str, detail: str, new: bool, why_not: str
+        self,
+        live: LivePair,
+        pieces: Mapping[int, bytes],
+        headline: str,
+        detail: str,
+        new: bool,
+        why_not: str,
+        names: Names = PATH_NAMES,
     ) -> None:
         """Show a pair that grows; `new` where another one was shown before, `why_not` why it cannot be run again."""
         self.pair = None
+        self._set_names(names)
         if new:
             self.cursor_is_users = False
             self.inspector.set_again_lines([])
@@ -131,6 +143,14 @@ class PairView(QWidget):
         self.verdict.show_message(headline, detail)
         self.inspector.set_again_lines([])
         self.inspector.set_can_run_again(False, "There is no pair to run again.")
+
+    def _set_names(self, names: Names) -> None:
+        if names != self._names:
+            self._names = names
+            self.panes.set_names(names)
+            self.plot.set_names(names)
+            self.inspector.set_names(names)
+            self.find_bar.set_names(names)
 
     def show_again(self, again: Again) -> None:
         """Show what running one path again says, as it happens."""

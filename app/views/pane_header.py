@@ -64,6 +64,12 @@ class PaneHeader(QWidget):
         self._theme = theme
         self.update()
 
+    def set_name(self, name: str) -> None:
+        """What this side is called, e.g. "cached" or "second run"."""
+        self.title.setText(f"{MARKS[self._path]}  {name.capitalize()}")
+        self.strip.set_name(name)
+        self._say()
+
     def set_focused(self, focused: bool) -> None:
         """Show whether the pane below has the keyboard."""
         self._focused = focused

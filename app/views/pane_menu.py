@@ -26,11 +26,16 @@ def pane_menu(
     hit: Hit,
     copy: Callable[[CopyKind], object],
     toggle: Callable[[int], object],
+    why_no_ids: str = "",
 ) -> QMenu:
     """What can be done with the selection, and with what `hit` says is under the mouse."""
     menu = QMenu(parent)
+    menu.setToolTipsVisible(True)
     for label, kind in COPY_KINDS:
-        menu.addAction(label, partial(copy, kind))
+        action = menu.addAction(label, partial(copy, kind))
+        if why_no_ids and kind in ("ids", "rows"):
+            action.setEnabled(False)
+            action.setToolTip(why_no_ids)
     if hit.paragraph is not None:
         menu.addAction("Copy this message", partial(QGuiApplication.clipboard().setText, hit.paragraph.text))
     if hit.row >= 0:

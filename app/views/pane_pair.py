@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.trajectory.pair import Fork
+from app.trajectory.pair import Fork, Names
 from app.trajectory.trajectory import Path, Status, Trajectory
 from app.views.pair_layout import PairLayout, ParagraphKey, Position
 from app.views.pane_fonts import PaneFonts
@@ -31,7 +31,7 @@ NOTHING = "No pair is open.\n\nPress Ctrl+R to run episodes on both paths,\nor o
 class PanePair(QWidget):
     """Shows a pair, loaded or growing. `cursor_moved`(request, step), from 0: the user moved the step cursor.
 
-    `nothing` is what stands in the panes while there is no pair.
+    `nothing` is what stands in the panes while there is no pair; `why_no_ids` why token ids cannot be copied.
     """
 
     cursor_moved = Signal(int, int)
@@ -47,6 +47,7 @@ class PanePair(QWidget):
         self._found: tuple[Position, int] | None = None
         self._cursor_is_users = False
         self.nothing = NOTHING
+        self.why_no_ids = ""
         self.panes = {path: TokenPane(path, self._layout, self._painter, self._describe) for path in Path}
         self.headers = {path: PaneHeader(path, theme) for path in Path}
         self.ruler = Ruler(theme)
@@ -112,6 +113,11 @@ class PanePair(QWidget):
             self._open_on(fork)
         else:
             self._follow()
+
+    def set_names(self, names: Names) -> None:
+        """What the two sides are called."""
+        for header, name in zip(self.headers.values(), names, strict=True):
+            header.set_name(name)
 
     def _follow(self) -> None:
         """Go along with an answer that grows, unless the user has scrolled away or taken the cursor; stop at a fork."""
@@ -363,7 +369,7 @@ class PanePair(QWidget):
         selection = self._state.selection
         if hit.position and not (selection and selection.holds(path, *hit.position)):
             self._pressed(path, hit.position, False)
-        menu = pane_menu(self, self._layout, hit, self.copy_selection, self._toggle)
+        menu = pane_menu(self, self._layout, hit, self.copy_selection, self._toggle, self.why_no_ids)
         menu.exec(point)
         menu.deleteLater()
 

@@ -79,7 +79,11 @@ class ProvenanceStrip(QWidget):
         self._fraction: float | None = None
         self._font = ui_font(0.85)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(f"Provenance of the {path.value} path's prompt")
+        self.set_name(path.value)
+
+    def set_name(self, name: str) -> None:
+        """What the side is called, for those who cannot see the strip."""
+        self.setAccessibleName(f"Provenance of the prompt, {name}")
 
     def set_theme(self, theme: Theme) -> None:
         """Change the colours."""

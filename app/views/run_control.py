@@ -14,9 +14,11 @@ from app.trajectory.events import (
     Notice,
     PairCompared,
     PassFinished,
+    Replayed,
     RunEnded,
     RunFailed,
     RunStarted,
+    Shrunk,
     TrajectoryStarted,
 )
 from app.views.live import LiveRun, PairKey
@@ -30,15 +32,21 @@ class Kind(Enum):
     RUN = "run"
     AGAIN = "again"
     REPLAY = "replay"
+    REPRODUCE = "reproduce"
+    SHRINK = "shrink"
+    TRY = "try"
 
 
 class RunControl(QObject):
-    """At most one thing runs at a time: a run, a "run both again here", or a replay of a recorded pair.
+    """At most one thing runs at a time.
+
+    That is a run, a "run both again here", a recorded pair shown again at reading speed (REPLAY), a recorded fork asked
+    again here (REPRODUCE) or on a llama-server that is started for it (TRY), or a search for a smaller pair.
 
     Facts leave as signals, in the order of the events: `experiment_started` (RunStarted), `pair_compared` (PairRow),
     `pass_finished`, `pairs_changed` (set of PairKey, once a tick), `answered_again` (Again), `said` (a sentence),
-    `progressed`, `ended` (RunEnded), `failed` (RunFailed). `state_changed` follows whatever changes `running` or
-    `stopping`.
+    `progressed`, `replayed` (Replayed), `shrunk` (Shrunk), `ended` (RunEnded), `failed` (RunFailed). `state_changed`
+    follows whatever changes `running` or `stopping`.
     """
 
     state_changed = Signal()
@@ -48,6 +56,8 @@ class RunControl(QObject):
     pair_compared = Signal(object)
     pass_finished = Signal(object)
     answered_again = Signal(object)
+    replayed = Signal(object)
+    shrunk = Signal(object)
     said = Signal(str)
     progressed = Signal()
     ended = Signal(object)
@@ -112,7 +122,7 @@ class RunControl(QObject):
 
     def _tell(self, event: Event, key: PairKey | None) -> None:
         match event:
-            case RunStarted():
+            case RunStarted() if self.kind is Kind.RUN:  # a search shows its pair when it has one
                 self.experiment_started.emit(event)
             case TrajectoryStarted():
                 self.pair_began.emit(key)
@@ -123,6 +133,11 @@ class RunControl(QObject):
                 self.pass_finished.emit(event)
             case Again():
                 self.answered_again.emit(event)
+            case Replayed():
+                self.replayed.emit(event)
+            case Shrunk():
+                self.shrunk.emit(event)
+                self.said.emit(event.sentence)
             case EngineLoading() | Notice():
                 self.said.emit(event.sentence)
             case RunEnded():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPushButton,
     QScrollArea,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -29,11 +28,19 @@ from app.errors import AppError
 from app.session import RunRequest
 from app.settings import Settings
 from app.views import run_estimate
-from app.views.engine_fields import EngineFields, SamplingFields, number
+from app.views.engine_fields import SamplingFields, number
+from app.views.engine_picker import EnginePicker
 from app.views.episodes_field import EpisodesField
-from app.views.model_field import ModelField
+from app.views.text_label import set_role
 from app.views.verbs import Verbs
 
+KINDS = (
+    ("pair", "Both paths: cached | recompute", "Runs of each path"),
+    ("repeat", "Run to run: served again by one server", "Runs of the cached path"),
+)
+"""Kind of experiment, what it is called, and what is then run several times."""
+
+NO_RECOMPUTE = "No request can be kept from this server's cache, so there is no recompute path."
 HISTORIES = (("tokens", "Token ids as they were sampled"), ("chat", "As a chat client: rendered and tokenised anew"))
 
 
@@ -43,11 +50,13 @@ class RunDialog(QDialog):
     def __init__(self, verbs: Verbs, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.request: RunRequest | None = None
-        self._settings = settings
         start = RunRequest()
-        last = Path(settings.last_model) if settings.last_model else None
-        self.setWindowTitle("Run episodes on both paths")
-        self.model = ModelField(verbs, last)
+        self.setWindowTitle("Run episodes")
+        self.picker = EnginePicker(verbs, settings, self)
+        self.kind = QComboBox()
+        self.kind.setAccessibleName("Experiment")
+        for key, text, _ in KINDS:
+            self.kind.addItem(text, key)
         self.episodes = EpisodesField(verbs, paths.data_dir())
         self.repeat = number(start.repeat, 1, 100, "Runs of each path")
         self.repeat_first = number(0, 0, 10000, "Episodes that are repeated", zero="all episodes")
@@ -58,7 +67,6 @@ class RunDialog(QDialog):
         for key, text in HISTORIES:
             self.history.addItem(text, key)
         self.rivals = number(start.rivals, 2, 50, "Rivals kept at each step")
-        self.engine = EngineFields(replace(start.settings, threads=settings.threads))
         self.out = QLineEdit(placeholderText="an unnamed file in the data folder")
         self.out.setAccessibleName("File to write")
         self.said = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
@@ -76,9 +84,11 @@ class RunDialog(QDialog):
         form.setHorizontalSpacing(16)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
-        form.addRow("Model", self.model)
+        self.picker.add_rows(form)
+        form.addRow("Experiment", self.kind)
         form.addRow("Episodes", self.episodes)
-        form.addRow("Runs of each path", _side_by_side(self.repeat, QLabel("repeating"), self.repeat_first))
+        self._runs = QLabel()
+        form.addRow(self._runs, _side_by_side(self.repeat, QLabel("repeating"), self.repeat_first))
         form.addRow("", self.until_fork)
         form.addRow("Sampling", self.sampling)
         form.addRow("History", self.history)
@@ -86,17 +96,9 @@ class RunDialog(QDialog):
         browse = QPushButton("Choose…")
         browse.clicked.connect(self._browse)
         form.addRow("File", _side_by_side(self.out, browse, stretch=False))
-        self.advanced = QToolButton()
-        self.advanced.setText("▸ Engine settings")
-        self.advanced.setCheckable(True)
-        self.advanced.setProperty("role", "link")
-        self.advanced.toggled.connect(self._unfold)
-        self.engine.hide()
         inner = QWidget()
         column = QVBoxLayout(inner)
         column.addLayout(form)
-        column.addWidget(self.advanced)
-        column.addWidget(self.engine)
         column.addStretch(1)
         scroll = self._scroll = QScrollArea(widgetResizable=True)
         scroll.setWidget(inner)
@@ -106,28 +108,38 @@ class RunDialog(QDialog):
         whole = QVBoxLayout(self)
         whole.addWidget(scroll, 1)
         whole.addLayout(foot)
-        self.resize(700, 580)
+        self.resize(720, 600)
 
     def _watch(self) -> None:
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        self.model.model_chosen.connect(self._check)
+        self.picker.changed.connect(self._engine_changed)
+        self.picker.unfolded.connect(self._give_room)
+        self.kind.currentIndexChanged.connect(self._check)
         self.episodes.selection_changed.connect(self._check)
         self.until_fork.toggled.connect(self._check)
         self.out.textChanged.connect(self._check)
-        fields = self.engine
-        for box in (self.repeat, self.repeat_first, fields.n_ctx, fields.n_batch, fields.n_ubatch):
+        for box in (self.repeat, self.repeat_first):
             box.valueChanged.connect(self._check)
-        fields.type_v.currentIndexChanged.connect(self._check)
-        fields.flash_attention.toggled.connect(self._check)
 
-    def _unfold(self, shown: bool) -> None:
-        self.engine.setVisible(shown)
-        self.advanced.setText(("▾" if shown else "▸") + " Engine settings")
-        if shown:  # room for them, as far as the screen has it; the rest scrolls
-            wanted = self.height() + self.engine.sizeHint().height()
-            self.resize(self.width(), min(wanted, round(0.9 * self.screen().availableGeometry().height())))
-            QTimer.singleShot(0, self, lambda: self._scroll.ensureWidgetVisible(self.engine))
+    def _engine_changed(self) -> None:
+        """A server without a recompute path can only be served again."""
+        info = self.picker.info
+        without = info is not None and info.capabilities.recompute is False
+        choices = self.kind.model()
+        assert isinstance(choices, QStandardItemModel)
+        choices.item(0).setEnabled(not without)
+        choices.item(0).setToolTip(NO_RECOMPUTE if without else "")
+        self.kind.setToolTip(NO_RECOMPUTE if without else "")
+        if without:
+            self.kind.setCurrentIndex(1)
+        self._check()
+
+    def _give_room(self, shown: QWidget) -> None:
+        """Room for what was unfolded, as far as the screen has it; the rest scrolls."""
+        wanted = self.height() + shown.sizeHint().height()
+        self.resize(self.width(), min(wanted, round(0.9 * self.screen().availableGeometry().height())))
+        QTimer.singleShot(0, self, lambda: self._scroll.ensureWidgetVisible(shown))
 
     def _browse(self) -> None:
         name, _ = QFileDialog.getSaveFileName(self, "File to write", str(paths.data_dir()), "Forkpoint (*.forkpoint)")
@@ -138,27 +150,41 @@ class RunDialog(QDialog):
         """The first thing that keeps this from being run, "" where nothing does."""
         out = Path(self.out.text()) if self.out.text().strip() else None
         checks: tuple[tuple[bool, Callable[[], str]], ...] = (
-            (self.model.is_reading, lambda: "The model file is being read…"),
-            (not self.model.facts, lambda: "Choose a model that can be used."),
+            (bool(self.picker.problem), lambda: self.picker.problem),
             (not self.episodes.episodes, lambda: "Choose episodes."),
-            (bool(self.engine.problem), lambda: self.engine.problem),
             (out is not None and not out.absolute().parent.is_dir(), lambda: "The folder of the file does not exist."),
         )
         return next((sentence() for wrong, sentence in checks if wrong), "")
 
     def _check(self) -> None:
+        again = self._run_to_run
+        self._runs.setText(KINDS[again][2])
+        self.repeat.setMinimum(2 if again else 1)
+        self.until_fork.setEnabled(not again)
         problem = self._problem()
         self.go.setEnabled(not problem)
-        self.said.setProperty("role", "problem" if problem else "muted")
-        self.said.style().polish(self.said)
+        set_role(self.said, "problem" if problem else "muted")
         self.said.setText(problem or self._estimate())
 
+    @property
+    def _run_to_run(self) -> bool:
+        return bool(self.kind.currentData() == "repeat")
+
+    @property
+    def _until_fork(self) -> bool:
+        return self.until_fork.isChecked() and not self._run_to_run
+
     def _estimate(self) -> str:
-        if self.until_fork.isChecked():
+        if self._until_fork:
             return "Until the first fork, three minutes at most."
+        if self.picker.name == "server":
+            return "How long it takes depends on the server; the run bar says so once it runs."
         episodes = len(self.episodes.episodes)
         repeated = min(self.repeat_first.value() or episodes, episodes) * (self.repeat.value() - 1)
-        low, high = run_estimate.guess(episodes, repeated, float(self.model.facts.get("size_bytes") or 0))
+        share = 0.5 if self._run_to_run else 1.0  # one path of the two
+        low, high = run_estimate.guess(
+            share * episodes, share * repeated, float(self.picker.model.facts.get("size_bytes") or 0)
+        )
         return f"{run_estimate.in_words(low, high).capitalize()}: a guess from the model's size, better once it runs."
 
     def accept(self) -> None:
@@ -166,9 +192,14 @@ class RunDialog(QDialog):
         if self._problem():
             return
         try:
+            picked = self.picker.value()
             self.request = RunRequest(
-                model=self.model.model,
-                settings=self.engine.value(),
+                engine=picked.engine,
+                model=picked.model,
+                settings=picked.settings,
+                server=picked.server,
+                managed=picked.managed,
+                kind=self.kind.currentData(),
                 sampling=self.sampling.value(),
                 episodes=self.episodes.selection.text(),
                 imported=self.episodes.import_file(),
@@ -176,14 +207,19 @@ class RunDialog(QDialog):
                 repeat_first=self.repeat_first.value() or None,
                 rivals=self.rivals.value(),
                 history=self.history.currentData(),
-                until_fork=self.until_fork.isChecked(),
+                until_fork=self._until_fork,
                 out=Path(self.out.text()) if self.out.text().strip() else None,
             )
         except AppError as error:
             self.said.setText(str(error))
             return
-        self._settings.last_model = str(self.model.model) if self.model.model else ""
+        self.picker.remember()
         super().accept()
+
+    def done(self, result: int) -> None:
+        """Whatever the end is, no server is asked any more."""
+        self.picker.close_down()
+        super().done(result)
 
     def reject(self) -> None:
         """Close without a run."""

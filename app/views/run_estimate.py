@@ -7,7 +7,7 @@ SECONDS_PER_PAIR = 30.0
 """One built-in episode on both paths: default model, one thread of a 2020s laptop core, nothing else running."""
 
 
-def guess(pairs: int, repeated_pairs: int, model_bytes: float) -> tuple[float, float]:
+def guess(pairs: float, repeated_pairs: float, model_bytes: float) -> tuple[float, float]:
     """Seconds, as a low and a high guess: time grows with the model's size, and machines differ by a factor of three.
 
     `pairs` are run once, `repeated_pairs` is the sum over the repeats after the first.

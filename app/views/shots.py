@@ -9,15 +9,18 @@ from itertools import islice
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
-from PySide6.QtGui import QColor, QPainter, QPixmap
+from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QApplication
 
 from app.settings import Settings
 from app.trajectory.events import Estimate, Event, PairCompared, RunStarted
 from app.trajectory.pair import Pair, PairRow
 from app.trajectory.trajectory import ExperimentInfo, Trajectory
+from app.views.engine_shots import EngineShots
+from app.views.picture import grab, grab_over
 from app.views.replay import replay_events
 from app.views.run_dialog import RunDialog
+from app.views.shots_bundles import bundle_states
 from app.views.style import apply_theme
 from app.views.theme import DARK, LIGHT, Theme
 from app.views.verbs import Verbs
@@ -45,8 +48,9 @@ class CutRun:
         return True
 
 
-def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> Iterator[Path]:
-    """Render every state in both sizes and both themes; yields the pictures as they are saved.
+def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path, server: str = "") -> Iterator[Path]:
+    """Render every state in both sizes and both themes; yields the pictures as they are saved. `server` is the address
+    of a server that is shown as tested.
 
     Raises StoreError where the file cannot be read.
     """
@@ -57,6 +61,8 @@ def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> 
         "mid-run": lambda window: _mid_run(window, file),
         "error": lambda window: _error(window, folder),
         "new-run": _new_run,
+        **EngineShots(file, server).states(),
+        **bundle_states(file, folder),
     }
     application = QApplication.instance()
     assert isinstance(application, QApplication)
@@ -73,13 +79,6 @@ def render_shots(verbs: Verbs, settings: Settings, file: Path, folder: Path) -> 
                 window.deleteLater()
                 QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
                 yield path
-
-
-def grab(window: MainWindow) -> QPixmap:
-    """The window as it is painted now."""
-    for _ in range(4):  # layouts, then what they made visible
-        QApplication.processEvents()
-    return window.grab()
 
 
 def _window(verbs: Verbs, settings: Settings, theme: Theme, width: int, height: int) -> MainWindow:
@@ -150,14 +149,8 @@ def _new_run(window: MainWindow) -> QPixmap:
     """The dialog over its window, as a window manager would place it."""
     dialog = RunDialog(window.verbs, window.settings, window)
     dialog.show()
-    while dialog.model.is_reading:
+    while dialog.picker.model.is_reading:
         QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
-    behind, front = grab(window), dialog.grab()
-    with QPainter(behind) as painter:
-        painter.fillRect(behind.rect(), QColor(0, 0, 0, 90))
-        place = behind.rect().center() - front.rect().center()
-        painter.drawPixmap(place, front)
-        painter.setPen(QColor(window.theme.line))
-        painter.drawRect(front.rect().translated(place))
+    behind = grab_over(window, dialog)
     dialog.reject()
     return behind

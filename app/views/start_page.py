@@ -44,7 +44,7 @@ class StartPage(QWidget):
             ("Run the demo", self.demo_requested, True,
              "A small model on this machine; stops on the first fork, within three minutes."),
             ("Run…", self.run_requested, False, "Choose a model, episodes and settings (Ctrl+R)."),
-            ("Open…", self.open_requested, False, "A .forkpoint file (Ctrl+O), or drop it on this window."),
+            ("Open…", self.open_requested, False, "A .forkpoint file or a bundle (Ctrl+O), or drop it on this window."),
             ("Open the sample", self.sample_requested, False,
              "Recorded earlier, and marked RECORDED; replayable at reading speed."),
         )  # fmt: skip

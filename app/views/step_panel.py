@@ -10,7 +10,7 @@ from app.views.rival_bars import RivalBars
 from app.views.text_label import text_label
 from app.views.theme import CACHED_MARK, RECOMPUTE_MARK, Theme
 
-NAMES = {Path.CACHED: f"{CACHED_MARK} Cached", Path.RECOMPUTE: f"{RECOMPUTE_MARK} Recompute"}
+MARKS = {Path.CACHED: CACHED_MARK, Path.RECOMPUTE: RECOMPUTE_MARK}
 
 
 class StepPanel(QWidget):
@@ -20,8 +20,8 @@ class StepPanel(QWidget):
         super().__init__(parent)
         self._path = path
         self._name, self._margin, self._absence = text_label(), text_label(), text_label("muted", wrap=True)
-        self._name.setText(NAMES[path])
-        self.rivals = RivalBars(f"Rivals on the {path} path", theme, self._colour(theme))
+        self.rivals = RivalBars("Rivals", theme, self._colour(theme))
+        self.set_name(path.value)
         heading = QHBoxLayout()
         heading.addWidget(self._name)
         heading.addStretch(1)
@@ -33,6 +33,11 @@ class StepPanel(QWidget):
         layout.addWidget(self.rivals)
         layout.addWidget(self._absence)
         self.set_theme(theme)
+
+    def set_name(self, name: str) -> None:
+        """What this side is called."""
+        self._name.setText(f"{MARKS[self._path]} {name.capitalize()}")
+        self.rivals.setAccessibleName(f"Rivals, {name}")
 
     def _colour(self, theme: Theme) -> str:
         return theme.cached if self._path is Path.CACHED else theme.recompute

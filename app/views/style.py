@@ -123,7 +123,13 @@ QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.fain
     background: {theme.block}; }}
 QCheckBox::indicator:checked {{ border-color: {theme.cached}; background: {theme.cached};
     image: url("{check}"); }}
-QCheckBox::indicator:focus {{ border-color: {theme.cached}; }}
+QCheckBox::indicator:focus, QRadioButton::indicator:focus {{ border-color: {theme.cached}; }}
+QRadioButton::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.faint}; border-radius: 7px;
+    background: {theme.block}; }}
+QRadioButton::indicator:checked {{ width: 5px; height: 5px; border: 5px solid {theme.cached};
+    background: {theme.window}; }}
+QCheckBox:disabled, QRadioButton:disabled {{ color: {theme.faint}; }}
+QCheckBox::indicator:checked:disabled {{ border-color: {theme.faint}; background: {theme.faint}; }}
 #qt_spinbox_lineedit {{ background: transparent; border: 0; padding: 0; }}
 QTabBar::tab {{ padding: 5px 12px; border: 0; border-bottom: 2px solid transparent; color: {theme.muted};
     background: transparent; }}
@@ -148,15 +154,21 @@ QHeaderView::section {{ background: {theme.panel}; color: {theme.muted}; border:
     border-bottom: 1px solid {theme.line}; padding: 4px 6px; }}
 QTableView {{ border: 0; background: {theme.panel}; gridline-color: transparent;
     selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+QListWidget {{ border: 1px solid {theme.line}; border-radius: 5px; background: {theme.block};
+    selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
 QTextBrowser {{ border: 0; background: {theme.panel}; }}
 QToolTip {{ background: {theme.block}; color: {theme.text}; border: 1px solid {theme.line}; padding: 4px; }}
 QGroupBox {{ border: 1px solid {theme.line}; border-radius: 6px; margin-top: 9px; padding: 8px; }}
 QGroupBox::title {{ subcontrol-origin: margin; left: 10px; padding: 0 4px; color: {theme.muted}; }}
 #banner {{ background: {theme.fork_fill}; border-bottom: 1px solid {theme.fork}; }}
 #banner[kind="notice"] {{ background: {theme.near_tie}; border-bottom: 1px solid {theme.near_tie_text}; }}
+#banner[kind="whole"] {{ background: {theme.selection}; border-bottom: 1px solid {theme.cached}; }}
 #bar {{ background: {theme.menu}; border-bottom: 1px solid {theme.line}; }}
 *[role="title"] {{ font-weight: 600; }}
 *[role="muted"] {{ color: {theme.muted}; }}
 *[role="problem"] {{ color: {theme.fork}; }}
+*[role="rule"] {{ background: {theme.line}; border: 0; }}
+*[role="good"] {{ color: {theme.equal}; }}
+*[role="doubt"] {{ color: {theme.near_tie_text}; }}
 *[role="link"] {{ background: transparent; border: 0; color: {theme.cached}; text-align: left; padding: 2px 0; }}
 """

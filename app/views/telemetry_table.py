@@ -6,8 +6,9 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QHeaderView, QWidget
 
+from app.trajectory.pair import PATH_NAMES, Names
 from app.trajectory.telemetry import ROWS, telemetry
-from app.trajectory.trajectory import Path, Request
+from app.trajectory.trajectory import Request
 from app.views.copy_table import CopyTable
 from app.views.theme import Theme
 
@@ -30,8 +31,7 @@ class TelemetryTable(CopyTable):
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
-        for path, item in zip(Path, self._items[0][1:], strict=True):
-            item.setText(path.value)
+        self.set_names(PATH_NAMES)
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
@@ -46,6 +46,11 @@ class TelemetryTable(CopyTable):
         title.setForeground(QColor(theme.text))
         cached.setForeground(QColor(theme.cached))
         recompute.setForeground(QColor(theme.recompute))
+
+    def set_names(self, names: Names) -> None:
+        """What the two sides are called."""
+        for item, name in zip(self._items[0][1:], names, strict=True):
+            item.setText(name)
 
     def show_requests(self, number: int, cached: Request | None, recompute: Request | None) -> None:
         """Show what was reported of request `number` (from 1)."""

@@ -15,3 +15,9 @@ def text_label(role: str = "", *, wrap: bool = False) -> QLabel:
     if role:
         label.setProperty("role", role)
     return label
+
+
+def set_role(label: QLabel, role: str) -> None:
+    """Give a label another role of the style sheet."""
+    label.setProperty("role", role)
+    label.style().polish(label)

@@ -16,13 +16,17 @@ from app.trajectory.trajectory import Status
 from app.views import window_actions
 from app.views.banner import Banner
 from app.views.environment_line import environment_line, size_text
+from app.views.reasons import why_no_ids
 from app.views.run_bar import RunBar
 from app.views.run_control import Kind, RunControl
 from app.views.start_page import StartPage
 from app.views.style import TEXT_SCALES
 from app.views.theme import Theme
+from app.views.try_on_server import WHAT, TryOnServer
 from app.views.verbs import Verbs
+from app.views.window_bundles import WindowBundles
 from app.views.window_deeds import deeds_of
+from app.views.window_marks import WindowMarks
 from app.views.window_runs import WindowRuns
 
 if TYPE_CHECKING:  # the workbench loads pyqtgraph: only once there is something to show
@@ -30,7 +34,7 @@ if TYPE_CHECKING:  # the workbench loads pyqtgraph: only once there is something
 
 FLASH_MS = 250
 SAID_MS = 8000
-FILE_FILTER = "Forkpoint files (*.forkpoint);;All files (*)"
+FILE_FILTER = "Forkpoint files and bundles (*.forkpoint *.zip);;All files (*)"
 
 
 class MainWindow(QMainWindow):
@@ -56,13 +60,21 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.banner = Banner()
         self.runs = WindowRuns(verbs, settings, self.control, self.banner, self.bench, self.open_sample, self)
+        self.trial = TryOnServer(verbs, self.control, self.banner, self.bench, self)
+        self.trial.changed.connect(self._show_state)
+        self.marks = WindowMarks(verbs, self.banner, self)
+        self.bundles = WindowBundles(
+            verbs, self.control, self.banner, self.marks, lambda: self._bench, lambda: self.theme, self
+        )
         self.actions_by_name = window_actions.install(self, deeds_of(self))
         for name in ("lock_scroll", "show_table", "show_inspector", "show_plot"):
             self.actions_by_name[name].setChecked(True)
         self.run_bar = RunBar(self.actions_by_name["run"], self.actions_by_name["stop"])
         self.start_page = StartPage()
         self._lay_out()
-        self.runs.said.connect(self.say)
+        for part in (self.runs, self.marks, self.bundles):
+            part.said.connect(self.say)
+        self.marks.changed.connect(self._show_state)
         self.control.said.connect(self._engine_said)
         self.control.state_changed.connect(self._show_state)
         self.control.progressed.connect(self._show_state)
@@ -109,6 +121,9 @@ class MainWindow(QMainWindow):
             bench.pair_changed.connect(self._show_state)
             bench.follow_changed.connect(self.actions_by_name["follow"].setChecked)
             bench.view.run_again_requested.connect(self.runs.run_again)
+            bench.view.try_requested.connect(self.trial.start)
+            self.marks.attach(bench)
+            bench.table.view.addActions([self.actions_by_name[n] for n in ("mark", "edit_note", "export")])
             bench.view.set_text_scale(self.settings.text_scale)
             bench.set_near_tie(self.settings.near_tie)
             self._bench = bench
@@ -161,7 +176,9 @@ class MainWindow(QMainWindow):
             return
         self.settings.remember(path)
         self.settings_changed.emit()
-        if session.notice:
+        if session.verification is not None:
+            self.bundles.show_opened(session)
+        elif session.notice:
             self.banner.say("notice", "This file is open for reading only.", session.notice)
 
     def _cannot_open(self, path: Path, error: AppError) -> None:
@@ -233,15 +250,47 @@ class MainWindow(QMainWindow):
         if not running:
             actions["pause"].setChecked(False)
             self._said = ""
-        for name in ("run_again", "replay"):
-            actions[name].setEnabled(has_pair and not running)
+        actions["replay"].setEnabled(has_pair and not running)
         experiment = bench.experiment if bench is not None else None
+        self._show_what_can_be_asked(has_pair)
+        self._show_marks()
         unfinished = experiment is not None and experiment.status not in (Status.DONE, Status.RUNNING)
         actions["resume"].setEnabled(unfinished and not running)
         self.run_bar.show_state(control, self._said)
         replaying = running and control.kind is Kind.REPLAY
         self.run_bar.recorded.setVisible(replaying or self._is_sample())
         self._show_size()
+
+    def _show_what_can_be_asked(self, has_pair: bool) -> None:
+        """Grey what the engine of this pair, or this machine, cannot do, and say why in the tooltip."""
+        bench = self._bench
+        experiment = bench.experiment if bench is not None else None
+        again = ids = on_server = "There is no pair."
+        if bench is not None and has_pair:
+            self.trial.find_server()
+            can, why = bench.can_run_again()
+            again = "" if can else why
+            on_server = self.trial.why_not()
+            bench.view.inspector.set_can_try(not on_server, on_server or WHAT)
+        if experiment is not None:
+            ids = why_no_ids(experiment.environment)
+        reasons = {"run_again": again, "copy_ids": ids, "copy_rows": ids, "try_on_server": on_server}
+        for name, why_not in reasons.items():
+            self.actions_by_name[name].setEnabled(not why_not)
+            self.actions_by_name[name].setToolTip(why_not)
+
+    def _show_marks(self) -> None:
+        """What can be done with marks and bundles, and why not."""
+        bench, actions = self._bench, self.actions_by_name
+        why_not = self.bundles.why_not()
+        fixed = bench.table.note.why_not if bench is not None else ""
+        no_pair = "" if bench is not None and bench.shown is not None else "There is no pair."
+        why_not |= dict.fromkeys(("mark", "edit_note"), no_pair or fixed)
+        why_not["undo_unmark"] = fixed or ("" if self.marks.can_undo else "No mark was taken away.")
+        for name, reason in why_not.items():
+            actions[name].setEnabled(not reason)
+            actions[name].setToolTip(reason)
+        actions["mark"].setChecked(self.marks.shown_is_marked)
 
     def _is_sample(self) -> bool:
         session = self._bench.session if self._bench is not None else None
@@ -303,6 +352,7 @@ class MainWindow(QMainWindow):
         if self.control.running and self.control.kind is not Kind.REPLAY and not self._may_stop():
             event.ignore()
             return
+        self.bundles.close()
         self.control.close()
         if self._bench is not None:
             self._bench.close_session()

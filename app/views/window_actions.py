@@ -27,6 +27,7 @@ class Entry:
 ENTRIES = (
     Entry("open", "File", "&Open…", ("Ctrl+O",)),
     Entry("open_sample", "File", "Open the &sample (recorded)"),
+    Entry("export", "File", "&Export a bundle…", ("Ctrl+E",), line_before=True),
     Entry("close_window", "File", "&Close window", ("Ctrl+W",), line_before=True),
     Entry("quit", "File", "&Quit", ("Ctrl+Q",)),
     Entry("copy", "Edit", "&Copy", ("Ctrl+C",)),
@@ -38,6 +39,9 @@ ENTRIES = (
     Entry("find_next", "Edit", "Find &next", ("F3",)),
     Entry("find_previous", "Edit", "Find &previous", ("Shift+F3",)),
     Entry("filter", "Edit", "Filter the p&airs", ("Ctrl+Shift+F",)),
+    Entry("mark", "Edit", "&Mark this pair", ("M",), checkable=True, line_before=True),
+    Entry("edit_note", "Edit", "N&ote on this mark", ("Shift+M",)),
+    Entry("undo_unmark", "Edit", "&Undo unmarking", ("Ctrl+Z",)),
     Entry("fold_all", "View", "&Fold all", ("Ctrl+Shift+[", "Ctrl+{")),
     Entry("unfold_all", "View", "&Unfold all", ("Ctrl+Shift+]", "Ctrl+}")),
     Entry("lock_scroll", "View", "&Lock scrolling of both panes", ("Ctrl+L",), checkable=True),
@@ -70,13 +74,19 @@ ENTRIES = (
     Entry("follow", "Run", "&Follow the run", checkable=True),
     Entry("resume", "Run", "&Go on with this run", line_before=True),
     Entry("run_again", "Run", "Run &both again here", ("Ctrl+Shift+R",)),
+    Entry("try_on_server", "Run", "&Try this fork on a llama-server"),
+    Entry("replay_here", "Run", "Replay &here, beside what was reported"),
+    Entry("shrink", "Run", "Shrin&k this fork…"),
     Entry("replay", "Run", "Re&play this pair at reading speed", ("Ctrl+P",), line_before=True),
     Entry("pause", "Run", "P&ause the replay", ("Ctrl+Shift+P",), checkable=True),
+    Entry("doctor", "Tools", "&Doctor…", ("Ctrl+D",)),
     Entry("environment", "Tools", "&Environment of this run…"),
     Entry("show_folder", "Tools", "Show the file's &folder"),
     Entry("preferences", "Tools", "&Preferences…", ("Ctrl+,",), line_before=True),
     Entry("shortcuts", "Help", "&Keyboard shortcuts", ("F1",)),
     Entry("reading", "Help", "How to &read the screen"),
+    Entry("bundles", "Help", "&Bundles: send a fork, check one, replay it"),
+    Entry("engines", "Help", "&Engines, and what can be proved on each"),
     Entry("glossary", "Help", "&Glossary"),
     Entry("study", "Help", "The &study and its numbers"),
     Entry("about", "Help", "&About and licences", line_before=True),
@@ -86,6 +96,8 @@ ENTRIES = (
 def install(window: QMainWindow, deeds: Mapping[str, Callable[[], object]]) -> dict[str, QAction]:
     """Make the menus and return the actions by name. Every entry needs its deed: KeyError names a missing one."""
     menus = {name: window.menuBar().addMenu(f"&{name}") for name in MENUS}
+    for menu in menus.values():
+        menu.setToolTipsVisible(True)  # they say why an action is greyed
     groups: dict[str, QActionGroup] = {}
     actions = {}
     for entry in ENTRIES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
 
@@ -30,8 +30,15 @@ def deeds_of(window: MainWindow) -> dict[str, Deed]:
     return {
         "open": window.ask_for_file,
         "open_sample": window.open_sample,
+        "export": window.bundles.export,
+        "mark": window.marks.toggle,
+        "edit_note": window.marks.edit_note,
+        "undo_unmark": window.marks.undo,
+        "replay_here": window.bundles.replay_here,
+        "shrink": window.bundles.ask_to_shrink,
         "close_window": window.close,
         "quit": QApplication.closeAllWindows,
+        "doctor": lambda: show_doctor(window),
         "environment": lambda: show_environment(window),
         "show_folder": lambda: show_folder(window),
         "preferences": lambda: change_preferences(window),
@@ -41,6 +48,7 @@ def deeds_of(window: MainWindow) -> dict[str, Deed]:
         "follow": lambda: window.bench().follow(window.actions_by_name["follow"].isChecked()),
         "resume": window.runs.resume,
         "run_again": window.runs.run_again,
+        "try_on_server": window.trial.start,
         "replay": window.runs.replay,
         "pause": lambda: window.runs.pause(window.actions_by_name["pause"].isChecked()),
         "close_innermost": lambda: close_innermost(window),
@@ -52,6 +60,8 @@ def deeds_of(window: MainWindow) -> dict[str, Deed]:
         "theme_dark": lambda: window.choose_theme("dark"),
         "shortcuts": lambda: help_pages.show_shortcuts(window),
         "reading": lambda: help_pages.show_page(window, "How to read the screen", "reading.md"),
+        "bundles": lambda: help_pages.show_page(window, "Bundles", "bundles.md"),
+        "engines": lambda: help_pages.show_page(window, "Engines", "engines.md"),
         "glossary": lambda: help_pages.show_page(window, "Glossary", "glossary.md"),
         "study": lambda: help_pages.show_page(window, "The study and its numbers", "study.md"),
         "about": lambda: help_pages.show_about(window, window.verbs),
@@ -175,6 +185,16 @@ def ask_for_run(window: MainWindow) -> None:
     if dialog.exec() and dialog.request is not None:
         window.settings_changed.emit()
         window.runs.start(dialog.request)
+
+
+def show_doctor(window: MainWindow) -> None:
+    """The doctor's page, beside the window: an examination goes on while one looks at pairs."""
+    from app.views.doctor_page import DoctorPage
+
+    page = DoctorPage(window.verbs, window.settings, window)
+    page.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    page.finished.connect(window.settings_changed)
+    page.show()
 
 
 def change_preferences(window: MainWindow) -> None:

@@ -26,6 +26,7 @@ ENDED = {
     "stopped": "Stopped. What was recorded stays.",
     "forked": "Stopped on the first fork.",
     "again": "Both paths were asked again.",
+    "shrunk": "The search is over; the smallest pair that still forks is shown.",
     "replayed": "The replay is over; this is the pair as it was recorded.",
 }
 
@@ -146,7 +147,8 @@ class WindowRuns(QObject):
                 "Open the sample",
                 self._open_sample,
             )
-        self.said.emit(ENDED.get(event.reason, ""))
+        if self._control.kind not in (Kind.TRY, Kind.REPRODUCE) or event.reason == "stopped":  # else it is answered
+            self.said.emit(ENDED.get(event.reason, ""))
 
     def _failed(self, event: RunFailed) -> None:
         self._refresh(None)

@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from app.errors import AppError
 from app.session import Session
 from app.trajectory.events import RunEnded, RunStarted
-from app.trajectory.pair import PairRow
+from app.trajectory.pair import PATH_NAMES, Names, PairRow
 from app.trajectory.trajectory import ExperimentInfo, Path, Trajectory
 from app.views.live import LivePair, PairKey
 from app.views.pair_table import PairTable
 from app.views.pair_view import PairView
+from app.views.reasons import why_no_ids, why_no_run_again
 from app.views.run_control import Kind, RunControl
 from app.views.theme import Theme
 
@@ -142,12 +143,17 @@ class Workbench(QSplitter):
         except AppError as error:
             self.view.show_nothing(error.message, error.hint)
             return
+        self.view.panes.why_no_ids = why_no_ids(self.experiment.environment)
         self.view.show_pair(pair, *self.can_run_again())
 
     def can_run_again(self) -> tuple[bool, str]:
         """Whether both paths can be asked again now, else why not."""
         if self._control.running and self._control.kind is not Kind.AGAIN:
             return False, "Something else is running; stop it first."
+        if self.session is not None and self.session.verification is not None:
+            return False, "A bundle's own plan is never run; Run › Replay here takes its settings by an allow-list."
+        if self.experiment is not None and (reason := why_no_run_again(self.experiment.environment)):
+            return False, reason
         return not self._control.running, "Both paths are being asked again."
 
     def follow(self, following: bool) -> None:
@@ -223,6 +229,8 @@ class Workbench(QSplitter):
             self._show_live(live, new=not self._shown_live)
 
     def _pair_compared(self, row: PairRow) -> None:
+        if self.experiment is not None and row.experiment_id != self.experiment.id:
+            return  # a search records into an experiment of its own
         if row.repeat == 1:
             self.table.update_row(row)
         if self._shown_live and self.shown == (row.episode_id, row.repeat):
@@ -233,27 +241,31 @@ class Workbench(QSplitter):
         self._shown_live = True
         assert self.shown is not None
         live.look_for_fork()
-        headline, detail = live_words(live, self.shown, self._control.kind)
+        names = self._control.live.names(self.shown)
+        headline, detail = live_words(live, self.shown, self._control.kind, names)
         why_not = "A replay is going on." if self._control.kind is Kind.REPLAY else "The run goes on."
-        self.view.show_live(live, self._control.live.pieces, headline, detail, new, why_not)
+        self.view.show_live(live, self._control.live.pieces, headline, detail, new, why_not, names)
 
 
-def live_words(live: LivePair, key: PairKey, kind: Kind) -> tuple[str, str]:
+def live_words(live: LivePair, key: PairKey, kind: Kind, names: Names = PATH_NAMES) -> tuple[str, str]:
     """What a pair that grows is doing, as headline and detail."""
     episode, repeat = key
     what = "RECORDED · replaying" if kind is Kind.REPLAY else "Running"
     again = f", repeat {repeat}" if repeat > 1 else ""
     cached, recompute = live.side(Path.CACHED), live.side(Path.RECOMPUTE)
-    now = recompute if recompute is not None and kind is Kind.RUN else cached or recompute
+    by_path = names == PATH_NAMES
+    later, earlier = (recompute, cached) if by_path and kind is Kind.RUN else (cached, recompute)
+    now = later or earlier
     if now is None:
         return f"{what} {episode}{again}", ""
-    path = "both paths side by side" if kind is Kind.REPLAY else f"the {now.path} path"
+    name = names[0] if now is cached else names[1]
+    path = "both sides together" if kind is Kind.REPLAY else f"the {name} path" if by_path else f"the {name}"
     place = _place_in(now)
     if live.fork is not None:
         goes_on = "the replay goes on" if kind is Kind.REPLAY else f"{path} goes on"
         detail = f"{what} {episode}{again}. {place} What follows the fork answers other contexts."
         return f"Forked at {live.fork.place}; {goes_on}", detail
-    so_far = " No fork so far." if recompute is not None else ""
+    so_far = " No fork so far." if earlier is not None and later is not None else ""
     return f"{what} {episode}{again} on {path}", place + so_far
 
 

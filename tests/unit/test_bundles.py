@@ -21,7 +21,17 @@ from app.bundle.repro import repro_files
 from app.bundle.write import write_bundle
 from app.cli import cli
 from app.errors import BundleError, StoreError
-from app.session import ExportRequest, Session, export_pairs, preview_export, resume_run, run_again, shrink, verify
+from app.session import (
+    ExportRequest,
+    Session,
+    export_pairs,
+    mark,
+    preview_export,
+    resume_run,
+    run_again,
+    shrink,
+    verify,
+)
 from app.store.recorder import Recorder
 from app.trajectory.codec import to_json
 from app.trajectory.trajectory import Path, Status
@@ -299,3 +309,23 @@ def test_what_others_wrote_is_shown_on_the_terminal_and_never_obeyed(session: Se
         _, printed, told = command(words[0], tmp_path / "b.zip", *words[1:])
         assert printed
         assert not {"\x1b", "\x9b", "\u202e"} & set(printed + told)
+
+
+def test_marked_pairs_are_exported_each_with_its_own_note(sample: FilePath, tmp_path: FilePath) -> None:
+    with closing(Session.open(sample)) as session:
+        experiment = session.experiment().id
+        mark(session, experiment, "calendar-02", "look at this")
+        mark(session, experiment, "stock-05")
+    out = tmp_path / "b.zip"
+    code, _, _ = command("export", sample, "--marked", "--no-verify", "--out", out)
+    assert code == 0
+    with zipfile.ZipFile(out) as bundle:
+        notes = {name: bundle.read(name).decode() for name in bundle.namelist() if name.endswith("note.txt")}
+    assert [text.strip() for text in notes.values()] == ["look at this"]
+    assert next(iter(notes)).startswith("pairs/01-calendar-02/")
+
+
+def test_marked_pairs_that_are_not_there_are_said(sample: FilePath, tmp_path: FilePath) -> None:
+    code, _, said = command("export", sample, "--marked", "--no-verify", "--out", tmp_path / "b.zip")
+    assert code == 2
+    assert "No pair of it is marked." in said

@@ -90,6 +90,20 @@ def test_an_episode_that_is_not_there_is_exit_code_2(file: Path, forkpoint: Call
     assert done.exit_code == 2 and "holds no notes-07" in done.stderr
 
 
+def test_a_smaller_pair_is_exported_and_a_bundle_is_not_shrunk(
+    file: Path, forkpoint: Callable[..., Result], tmp_path: Path
+) -> None:
+    """What a bundle names, e.g. a model's path, is a stranger's: nothing of it is opened."""
+    forkpoint("shrink", file, "--pair", "files-00")
+    bundle, out = tmp_path / "small.zip", tmp_path / "out.forkpoint"
+    done = forkpoint("export", file, "--pair", "files-00", "--out", bundle, "--no-verify", "--gpu", "", "--launch", "")
+    assert done.exit_code == 0, done.output
+    assert forkpoint("verify", bundle).exit_code == 0
+    done = forkpoint("shrink", bundle, "--pair", "files-00", "--out", out)
+    assert done.exit_code == 2 and "A bundle is not shrunk" in done.stderr
+    assert not out.exists()
+
+
 def test_ctrl_c_keeps_what_was_found_and_the_same_command_goes_on(
     file: Path, forkpoint: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from app.bundle.opening import is_bundle
+from app.bundle.verify import Verification, verify_bundle
 from app.diagnosis.noise import noise_floor
 from app.diagnosis.verdict import judge
-from app.errors import ModelFileError, StoreError
-from app.session import RunHandle, RunRequest, Session
+from app.errors import AppError, ModelFileError, SettingsError, StoreError
+from app.session import (
+    ConnectionTest,
+    Diagnosis,
+    EngineInfo,
+    Examination,
+    ExportJob,
+    Prepared,
+    Pulse,
+    ReplayOn,
+    RunHandle,
+    RunRequest,
+    ServerSettings,
+    Session,
+)
 from app.trajectory.compare import compare, shared_drift
 from app.trajectory.episode import Episode
 from app.trajectory.events import Event, RunEnded, RunFailed
@@ -19,6 +34,7 @@ from app.trajectory.pair import Pair, PairRow, Repeats
 from app.trajectory.trajectory import ExperimentInfo, Status, Trajectory
 from app.views.verbs import Verbs
 from tests.builders import WORDS, forked_pair_of_trajectories
+from tests.unit.bundle.made_bundles import EXTRA, contents_of_two_pairs
 
 FAMILIES = ("files", "units", "calendar", "messages", "tickets", "stock", "travel", "notes")
 ENVIRONMENT: dict[str, Any] = {
@@ -84,6 +100,7 @@ class FakeSession:
         self.path = path
         self.notice = notice
         self.near_tie = 0.1
+        self.verification: Verification | None = None
         self.read_only = bool(notice)
         self.pairs = dict(pairs)
         self.is_closed = False
@@ -129,6 +146,64 @@ class FakeRun:
         return True
 
 
+@dataclass
+class FakeExport(FakeRun):
+    """An export that has made a small bundle at once."""
+
+    made: Prepared | None = None
+
+
+@dataclass
+class FakeTest:
+    """A connection test that ends when a test lets it."""
+
+    url: str
+    server: ServerSettings
+    told: EngineInfo | AppError
+    is_running: bool = True
+    stops: int = 0
+
+    @property
+    def info(self) -> EngineInfo | None:
+        return self.told if isinstance(self.told, EngineInfo) else None
+
+    @property
+    def failure(self) -> AppError | None:
+        return self.told if isinstance(self.told, AppError) else None
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+@dataclass
+class FakePulse:
+    """A server that is there or not, as a test says."""
+
+    is_there: bool | None = None
+    is_closed: bool = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class FakeExamination:
+    """An examination that ends where a test gives it a diagnosis or a failure."""
+
+    target: str
+    asked: dict[str, Any]
+    said: deque[str] = field(default_factory=deque)
+    diagnosis: Diagnosis | None = None
+    failure: AppError | None = None
+    stops: int = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def join(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the real one
+        return self.diagnosis is not None or self.failure is not None
+
+
 class FakeProduct:
     """Gives out fake sessions and runs as `Verbs`, and remembers what was asked."""
 
@@ -139,6 +214,16 @@ class FakeProduct:
         self.runs: list[FakeRun] = []
         self.sessions: list[FakeSession] = []
         self.notice = ""
+        self.marks: dict[str, str] = {}
+        self.why_no_marks = ""
+        self.searches: list[tuple[str, float]] = []
+        self.server: Path | None = Path("llama-server")
+        self.told: EngineInfo | AppError = AppError("Nothing listens at http://127.0.0.1:8080.", "Start the server.")
+        self.tests: list[FakeTest] = []
+        self.pulse = FakePulse()
+        self.examinations: list[FakeExamination] = []
+        self.diagnosis: Diagnosis | None = None
+        self.tried: list[tuple[Sequence[str], ReplayOn]] = []
 
     def verbs(self) -> Verbs:
         return Verbs(
@@ -150,18 +235,74 @@ class FakeProduct:
             check_model=self.check_model,
             default_model=lambda: Path("SmolLM2-135M-Instruct.Q4_1.gguf"),
             default_model_licence=lambda: "Apache License …",
+            test_connection=self.test_connection,
+            watch_server=lambda _url, _server: cast(Pulse, self.pulse),
+            find_server=self.find_server,
+            server_command=lambda model, managed: f"llama-server --model {model} --cache-ram {managed.cache_ram}",
+            examine=self.examine,
+            replay_pairs=self.replay_pairs,
+            marks_of=lambda _session, _id: dict(self.marks),
+            mark=self.mark,
+            why_no_marks=lambda _session: self.why_no_marks,
+            shrink=self.shrink,
+            prepare_export=lambda session, _request, _check: self.export_job(session.path, "prepared"),
+            write_export=self.write_export,
         )
 
     def open_session(self, path: Path, _near_tie: float) -> Session:
         if "broken" in path.name:
             raise StoreError(f"{path.name} is no Forkpoint file.", "Open a file that ends in .forkpoint.")
         session = FakeSession(path, {} if "empty" in path.name else self.pairs, self.notice)
+        if is_bundle(path):
+            session.verification = verify_bundle(path)
         self.sessions.append(session)
         return cast(Session, session)
 
     def start_run(self, request: RunRequest, _near_tie: float) -> RunHandle:
         self.asked.append(request)
         return self._run(request.out or Path("run.forkpoint"))
+
+    def find_server(self, chosen: Path | None) -> Path:
+        found = chosen or self.server
+        if found is None or "nowhere" in found.parts:
+            raise SettingsError("No llama-server was found.", "Choose one.")
+        return found
+
+    def test_connection(self, url: str, server: ServerSettings) -> ConnectionTest:
+        self.tests.append(FakeTest(url, server, self.told))
+        return cast(ConnectionTest, self.tests[-1])
+
+    def examine(self, target: str, **asked: Any) -> Examination:
+        self.examinations.append(FakeExamination(target, asked, diagnosis=self.diagnosis))
+        return cast(Examination, self.examinations[-1])
+
+    @staticmethod
+    def export_job(path: Path, end: str) -> ExportJob:
+        return cast(
+            ExportJob, FakeExport(path, deque([RunEnded(0, end)]), made=Prepared(contents_of_two_pairs(), EXTRA, ()))
+        )
+
+    def write_export(self, made: Prepared, target: Path) -> ExportJob:
+        made.write(target)
+        return self.export_job(target, "written")
+
+    def mark(self, _session: Session, _experiment_id: int, episode_id: str, note: str | None) -> None:
+        if self.why_no_marks:
+            raise StoreError(self.why_no_marks)
+        if note is None:
+            del self.marks[episode_id]
+        else:
+            self.marks[episode_id] = note
+
+    def shrink(self, session: Session, episode_id: str, budget_s: float, _id: int) -> RunHandle:
+        self.searches.append((episode_id, budget_s))
+        return self._run(session.path)
+
+    def replay_pairs(
+        self, session: Session, _experiment_id: int, episode_ids: Sequence[str], where: ReplayOn
+    ) -> RunHandle:
+        self.tried.append((episode_ids, where))
+        return self._run(session.path)
 
     def _run(self, path: Path) -> RunHandle:
         run = FakeRun(path, deque(self.events))

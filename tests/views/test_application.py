@@ -12,11 +12,12 @@ from PySide6.QtCore import QTimer, qInstallMessageHandler, qWarning
 from PySide6.QtGui import QFileOpenEvent, QImage
 
 from app import application as root
-from app import paths, session
+from app import paths
 from app.application import Application, Desktop
 from app.engine.base import Engine
 from app.engine.scripted import ScriptedEngine
 from app.errors import StoreError
+from app.session import runs
 from app.settings import Settings
 from app.views.theme import DARK, LIGHT
 from app.views.window import MainWindow
@@ -104,7 +105,7 @@ def test_the_demo_without_a_display_saves_pictures_and_says_the_verdict(
     def opened(*_args: object, **_options: object) -> Engine:
         return ScriptedEngine(forking)
 
-    monkeypatch.setattr(session, "open_engine", opened)
+    monkeypatch.setattr(runs, "open_engine", opened)
     monkeypatch.setattr(paths, "data_dir", lambda: tmp_path)
     assert root.offscreen_demo(tmp_path / "pictures") == 0
     said = capsys.readouterr().out

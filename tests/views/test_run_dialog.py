@@ -18,7 +18,7 @@ def dialog(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run
     monkeypatch.setattr(paths, "data_dir", lambda: tmp_path)
     made = RunDialog(FakeProduct({}).verbs(), Settings(threads=2))
     qtbot.addWidget(made)
-    qtbot.waitUntil(lambda: not made.model.is_reading)
+    qtbot.waitUntil(lambda: not made.picker.model.is_reading)
     return made
 
 
@@ -30,8 +30,8 @@ def test_the_dialog_makes_the_request_that_it_shows(dialog: RunDialog, tmp_path:
     dialog.history.setCurrentIndex(1)
     dialog.sampling.kind.setCurrentIndex(1)
     dialog.sampling.temperature.setValue(0.5)
-    dialog.engine.n_ubatch.setValue(64)
-    dialog.engine.flash_attention.setChecked(True)
+    dialog.picker.embedded.n_ubatch.setValue(64)
+    dialog.picker.embedded.flash_attention.setChecked(True)
     dialog.out.setText(str(tmp_path / "mine.forkpoint"))
     dialog.accept()
     made = dialog.request
@@ -43,25 +43,25 @@ def test_the_dialog_makes_the_request_that_it_shows(dialog: RunDialog, tmp_path:
 
 
 def test_it_says_what_the_model_file_holds(dialog: RunDialog) -> None:
-    text = dialog.model.said.text()
+    text = dialog.picker.model.said.text()
     assert "98.0 MB" in text
     assert "210 × Q4_1" in text
     assert "chat template: yes" in text
-    assert "(default)" in dialog.model.choice.currentText()
+    assert "(default)" in dialog.picker.model.choice.currentText()
 
 
 def test_a_bad_model_gets_a_sentence_and_cannot_be_run(dialog: RunDialog, qtbot: QtBot) -> None:
-    dialog.model.choose(Path("short.gguf"))
-    qtbot.waitUntil(lambda: not dialog.model.is_reading)
-    assert dialog.model.said.text() == "short.gguf is cut short. Download it again."
+    dialog.picker.model.choose(Path("short.gguf"))
+    qtbot.waitUntil(lambda: not dialog.picker.model.is_reading)
+    assert dialog.picker.model.said.text() == "short.gguf is cut short. Download it again."
     assert not dialog.go.isEnabled()
     dialog.accept()
     assert dialog.request is None
 
 
 def test_a_good_model_is_remembered(dialog: RunDialog, qtbot: QtBot) -> None:
-    dialog.model.choose(Path("good.gguf"))
-    qtbot.waitUntil(lambda: not dialog.model.is_reading)
+    dialog.picker.model.choose(Path("good.gguf"))
+    qtbot.waitUntil(lambda: not dialog.picker.model.is_reading)
     dialog.accept()
     assert dialog.request is not None
     assert dialog.request.model == Path("good.gguf")
@@ -94,7 +94,7 @@ def test_an_estimate_is_given_and_grows_with_the_repeats(dialog: RunDialog) -> N
     ("field", "value", "said"), [("n_ubatch", 4096, "n_ubatch is larger"), ("n_ctx", 256, "n_batch is larger")]
 )
 def test_settings_that_llama_cpp_would_refuse_are_said(dialog: RunDialog, field: str, value: int, said: str) -> None:
-    getattr(dialog.engine, field).setValue(value)
+    getattr(dialog.picker.embedded, field).setValue(value)
     assert said in dialog.said.text()
     assert not dialog.go.isEnabled()
 
@@ -129,6 +129,8 @@ def test_preferences_change_the_settings_only_when_accepted(qtbot: QtBot) -> Non
 def test_the_engine_settings_get_room_when_they_are_unfolded(dialog: RunDialog, qtbot: QtBot) -> None:
     dialog.show()
     before = dialog.height()
-    dialog.advanced.click()
-    qtbot.waitUntil(lambda: dialog.engine.visibleRegion().boundingRect().height() >= dialog.engine.height() - 1)
+    dialog.picker.advanced.click()
+    qtbot.waitUntil(
+        lambda: dialog.picker.embedded.visibleRegion().boundingRect().height() >= dialog.picker.embedded.height() - 1
+    )
     assert dialog.height() > before

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app import paths, session
+from app import paths
 from app.engine.base import Engine
 from app.engine.scripted import Mishap, ScriptedEngine, steps_of
-from app.session import RunRequest
+from app.session import RunRequest, Session, runs
 from app.settings import Settings
 from app.trajectory.step import IdArray, Step
 from app.trajectory.trajectory import Status
@@ -46,7 +46,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedEngine], None]:
         def opened(*_args: object, **_options: object) -> Engine:
             return engine
 
-        monkeypatch.setattr(session, "open_engine", opened)
+        monkeypatch.setattr(runs, "open_engine", opened)
 
     return use
 
@@ -125,7 +125,7 @@ def test_closing_the_window_ends_the_run_and_gives_the_file_back(
     qtbot.waitUntil(lambda: window.control.live.steps_taken >= 17, timeout=10_000)
     monkeypatch.setattr(MainWindow, "_may_stop", lambda _self: True)
     assert window.close()
-    opened = session.Session.open(file)
+    opened = Session.open(file)
     try:
         assert not opened.read_only
         assert opened.experiments()[0].status is Status.STOPPED

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,9 +45,20 @@ def test_its_ids_bytes_and_counts_are_used(real: OpenAIEngine) -> None:
     assert all(answer.report.note is None for answer in answers)
 
 
-def test_its_prompt_cache_that_a_sentinel_cannot_empty_is_found_out(real: OpenAIEngine) -> None:
-    assert real.describe().capabilities.recompute is False  # --cache-ram brings the conversation back
-    assert real.describe().recompute_by == ""
+def test_a_sentinel_keeps_the_next_request_from_the_cache_and_counts_prove_it(real: OpenAIEngine) -> None:
+    assert real.describe().capabilities.recompute is True
+    prompt = converse(real, real.open_state(), 10)[2].prompt
+    report = ask(real.open_state(), prompt, 2).report
+    assert (report.cached_tokens, report.problem) == (0, None)
+
+
+def test_a_prompt_cache_in_host_memory_that_no_sentinel_empties_is_found_out(
+    model_path: Path, start: Callable[..., ManagedServer]
+) -> None:
+    engine = connect(f"openai+{start(model_path).url}", ServerSettings())  # --cache-ram is on by default
+    info = engine.describe()
+    engine.close()
+    assert (info.capabilities.recompute, info.recompute_by) == (False, "")
 
 
 def test_tokens_that_it_folds_into_one_entry_have_no_logprob(real: OpenAIEngine) -> None:

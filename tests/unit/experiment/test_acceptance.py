@@ -132,13 +132,16 @@ def test_counts_that_were_not_reported_leave_it_unproven_not_invalid(cached: Tra
     assert accept([first_only], Path.CACHED, EPISODES, 5) == ([], [])
 
 
-def test_a_token_that_ends_inside_a_character_may_lack_its_entry_and_no_other() -> None:
-    pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"."]
-    for missing, accepted in ((1, True), (0, False), (2, False), (3, False)):
+def test_only_where_a_token_ends_inside_a_character_may_entries_be_missing() -> None:
+    split, whole = [b" a", "é".encode()[:1], "é".encode()[1:]], [b" a", "é".encode(), b"."]
+    for pieces, accepted in ((split, True), (whole, False)):
         steps = [step(n, piece=piece) for n, piece in enumerate(pieces)]
-        steps[missing] = Step(missing, None, pieces[missing])
+        steps[1] = Step(1, None, pieces[1])
         found, _ = accept([trajectory([request(0, [1], steps)])], Path.CACHED, EPISODES, 5)
-        assert (found == []) is accepted, missing
+        assert (found == []) is accepted
+        steps[1] = Step(1, None, pieces[1], step(1).rivals[:2])
+        found, _ = accept([trajectory([request(0, [1], steps)])], Path.CACHED, EPISODES, 5)
+        assert found == ["made-00 request 1: not 5 logprobs a step"], "half an entry is no fold"
 
 
 def test_an_engine_that_reports_no_logprobs_is_not_asked_for_them() -> None:

@@ -20,7 +20,7 @@ from app.experiment.replay_environment import differences, replay_server, replay
 from app.experiment.replay_report import exit_code, replay_lines, replay_report
 from app.trajectory.events import Event, Notice
 from app.trajectory.pair import Fork, ForkKind, ForkSide
-from app.trajectory.reproducer import ReplayResult, Reproducer, WarmUp
+from app.trajectory.reproducer import Difference, ReplayResult, Reproducer, WarmUp
 from app.trajectory.step import IdArray, Step, StepBlock, as_ids
 from app.trajectory.trajectory import Span
 from tests.builders import forked_pair_of_trajectories
@@ -269,10 +269,20 @@ def test_the_report_lays_the_record_and_the_replay_side_by_side() -> None:
     (row,) = [line for line in lines if line.startswith("     17 ")]
     ids = [str(block.token_ids[16]) for block in (*sides, *sides)]
     assert [word for word in row.split() if word in ids] == ids
+    assert "  made-00 r1: cached tokens 0, recorded 0" in lines
     assert lines[-1] == "made-00: reproduced. Same request."
     report = replay_report(found, forked)
     assert report["reported"] == report["here"]
     assert report["here"]["request"] == 3 and report["here"]["step"] == 17
+
+
+def test_of_long_values_only_the_words_that_differ_are_shown() -> None:
+    same = " ".join(f"GGML_{n}=ON" for n in range(40))
+    told = (Difference("build compile_flags", f"{same} GGML_AVX512=ON", f"GGML_CUDA=ON {same}"),)
+    empty = StepBlock.empty()
+    found = ReplayResult("made-00", "does not fork", "", told, (), empty, empty, None)
+    line = next(replay_lines(found, pair(*forked_pair_of_trajectories())))
+    assert line == "  build compile_flags: recorded GGML_AVX512=ON, here GGML_CUDA=ON"
 
 
 def test_the_worst_verdict_is_the_exit_code() -> None:

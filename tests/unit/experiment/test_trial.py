@@ -100,11 +100,34 @@ def test_what_counts_is_run_from_scratch() -> None:
     engine.evaluated()
     playing = tried.forks(candidate(600, 550))
     assert playing is not None
-    assert engine.evaluated() == [51, 550, 51, 550, 601], "the try; the cached path; the recompute path"
+    assert engine.evaluated() == [51, 550, 51, 601, 550], "the try; the cached path; the recompute path"
     assert {path: [len(p.prompt_ids) for p in played] for path, played in playing.items()} == {
         Path.CACHED: [550, 601],
         Path.RECOMPUTE: [550, 601],
     }
+    assert [played.report.cached_tokens for side in playing.values() for played in side] == [0, 550, 0, 0]
+
+
+def test_a_warm_up_request_is_run_alone_once_unless_all_is_run_anew() -> None:
+    """On the recompute path; it is no part of the fork there."""
+    engine = Counting()
+    tried = trials(engine)
+    assert tried.play(candidate(300, 100, 200)) and engine.evaluated() == [100, 100, 101, 301, 100, 200]
+    assert tried.play(candidate(290, 100, 200)) and engine.evaluated() == [100, 100, 91, 291]
+    assert tried.play(candidate(290, 100, 200), anew=True)
+    assert engine.evaluated() == [100, 100, 91, 291, 100, 200]
+
+
+def test_a_fork_in_the_history_does_not_count() -> None:
+    class Forking(Counting):
+        def _answer(self, prompt: IdArray, cached: int) -> list[Step]:
+            super()._answer(prompt, cached)
+            return steps_of("so" if cached else "no")
+
+    engine = Forking()
+    tried = trials(engine, replace(TARGET, step=0))
+    assert tried.play(candidate(300, 200)) is not None
+    assert tried.play(candidate(300, 100, 200)) is None, "its second warm-up request forks"
 
 
 def test_other_tokens_are_another_fork() -> None:

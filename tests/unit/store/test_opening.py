@@ -57,8 +57,8 @@ def test_an_older_file_is_copied_and_then_migrated(file: FilePath, monkeypatch: 
         recorder.add_experiment("newer", {}, {})
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT mood FROM experiments").fetchall() == [("calm",), ("calm",)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    kept = file.with_name("a.forkpoint.before-v2")
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema.schema_version(),)
+    kept = file.with_name(f"a.forkpoint.before-v{schema.schema_version()}")
     monkeypatch.undo()
     assert len(kept.read_bytes()) == len(before)
     with reading(kept) as reader:
@@ -238,5 +238,5 @@ def test_a_new_file_gives_space_back_and_uses_a_log(tmp_path: FilePath) -> None:
     with recording(tmp_path / "a.forkpoint") as recorder:
         recorder.save_snapshot(add_pass(recorder)[1], as_ids([1]), b"", {}, 0)
         with closing(sqlite3.connect(tmp_path / "a.forkpoint")) as connection:
-            assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+            assert connection.execute("PRAGMA auto_vacuum").fetchone() == (schema.schema_version(),)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
