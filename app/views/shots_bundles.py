@@ -18,6 +18,7 @@ from app.trajectory.reproducer import ReplayResult, Served
 from app.views.export_dialog import ExportDialog
 from app.views.picture import grab, grab_over
 from app.views.run_control import Kind
+from app.views.shrink_dialog import ShrinkDialog
 from app.views.window import MainWindow
 
 State = Callable[[MainWindow], QPixmap]
@@ -50,6 +51,7 @@ def bundle_states(file: Path, folder: Path) -> dict[str, State]:
         "bundle": lambda window: _bundle(window, file, folder, altered=False),
         "bundle-altered": lambda window: _bundle(window, file, folder, altered=True),
         "replayed": lambda window: _replayed(window, file),
+        "shrink": lambda window: _shrink(window, file),
         "shrinking": lambda window: _shrinking(window, file),
     }
 
@@ -123,6 +125,11 @@ def _as_recorded(pair: Pair) -> ReplayResult:
     cached, recompute = (side.requests[at].steps for side in (pair.cached, pair.recompute))
     because = f"The same request, and the same two tokens at {fork.place}." if fork is not None else ""
     return ReplayResult(pair.cached.episode_id, "reproduced", because, (), served, cached, recompute, fork)
+
+
+def _shrink(window: MainWindow, file: Path) -> QPixmap:
+    window.open_file(file)
+    return _over(window, ShrinkDialog("this fork", window))
 
 
 def _shrinking(window: MainWindow, file: Path) -> QPixmap:

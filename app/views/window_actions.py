@@ -39,6 +39,7 @@ ENTRIES = (
     Entry("find_next", "Edit", "Find &next", ("F3",)),
     Entry("find_previous", "Edit", "Find &previous", ("Shift+F3",)),
     Entry("filter", "Edit", "Filter the p&airs", ("Ctrl+Shift+F",)),
+    Entry("copy_issue", "Edit", "Copy the issue te&xt"),
     Entry("mark", "Edit", "&Mark this pair", ("M",), checkable=True, line_before=True),
     Entry("edit_note", "Edit", "N&ote on this mark", ("Shift+M",)),
     Entry("undo_unmark", "Edit", "&Undo unmarking", ("Ctrl+Z",)),

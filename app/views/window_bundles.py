@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QInputDialog, QWidget
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
 
 from app.errors import AppError
-from app.session import CANNOT, LABELS, ReplayOn, Session
-from app.trajectory.events import RunEnded, Shrunk
+from app.session import CANNOT, LABELS, ExportJob, ExportRequest, ReplayOn, Session, issue_words
+from app.trajectory.events import Event, RunEnded, RunFailed, Shrunk
 from app.trajectory.pair import Pair
 from app.trajectory.piece_text import inert
 from app.trajectory.reproducer import why_no_reproducer
@@ -20,7 +21,8 @@ from app.views.export_dialog import ExportDialog
 from app.views.pair_summary import local_time
 from app.views.replay_here import ReplayHere
 from app.views.run_control import Kind, RunControl
-from app.views.run_feed import Running
+from app.views.run_feed import RunFeed, Running
+from app.views.shrink_dialog import ShrinkDialog
 from app.views.theme import Theme
 from app.views.verbs import Verbs
 from app.views.window_marks import WindowMarks
@@ -30,13 +32,7 @@ if TYPE_CHECKING:
 
 BUSY = "Something else is running; stop it first."
 NO_PAIR = "There is no pair."
-MINUTES = 5
-MOST_MINUTES = 24 * 60
-HOW_LONG = (
-    "Forkpoint drops requests, messages and tokens, one after the other, and keeps what still forks at the same token "
-    "when it is asked twice from scratch. Stop keeps the best so far; searching again goes on from it.\n\n"
-    "For how many minutes at most?"
-)
+BUNDLE = "This is a bundle already; report.md in it has the issue form."
 
 
 class WindowBundles(QObject):
@@ -71,11 +67,12 @@ class WindowBundles(QObject):
         session = bench.session if bench is not None else None
         pair = bench.view.pair if bench is not None else None
         if bench is None or session is None or (pair is None and not self._marks.notes):
-            return dict.fromkeys(("export", "replay_here", "shrink"), NO_PAIR)
+            return dict.fromkeys(("export", "copy_issue", "replay_here", "shrink"), NO_PAIR)
         is_bundle = session.verification is not None
         no_fork = why_no_reproducer(pair) if pair is not None else NO_PAIR
         return {
-            "export": "This is a bundle already." if is_bundle else "",
+            "export": BUNDLE if is_bundle else "",
+            "copy_issue": NO_PAIR if pair is None else BUNDLE if is_bundle else "",
             "replay_here": BUSY if self._control.running else no_fork,
             "shrink": BUSY if self._control.running else no_fork or session.notice or self._verbs.why_no_marks(session),
         }
@@ -114,6 +111,26 @@ class WindowBundles(QObject):
 
     def _forget_export(self) -> None:
         self.export_dialog = None
+
+    def copy_issue(self) -> None:
+        """Copy the shown pair as the engine's issue form has it; it is made in a thread."""
+        bench = self._bench()
+        if bench is None or bench.session is None or bench.experiment is None or bench.view.pair is None:
+            return
+        request = ExportRequest((bench.view.pair.cached.episode_id,), bench.experiment.id)
+        job = self._verbs.prepare_export(bench.session, request, False)
+        feed = RunFeed(job, self)
+        feed.drained.connect(lambda events: self._copy_made(job, feed, events))
+
+    def _copy_made(self, job: ExportJob, feed: RunFeed, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, RunFailed):
+                self._banner.say("error", event.message, event.hint)
+            elif isinstance(event, RunEnded) and job.made is not None:
+                QGuiApplication.clipboard().setText(issue_words(job.made))
+                self.said.emit("Copied the issue text. Its empty fields are for your own words.")
+        if not job.is_running and not job.inbox:
+            feed.deleteLater()
 
     # Replay here.
 
@@ -155,11 +172,14 @@ class WindowBundles(QObject):
 
     def ask_to_shrink(self) -> None:
         """Ask for the time, then search."""
-        minutes, agreed = QInputDialog.getInt(
-            self._window, "Shrink this fork", HOW_LONG, MINUTES, 1, MOST_MINUTES, 1
-        )  # fmt: skip
-        if agreed:
-            self.shrink(60.0 * minutes)
+        bench = self._bench()
+        pair = bench.view.pair if bench is not None else None
+        if pair is None:
+            return
+        dialog = ShrinkDialog(inert(pair.cached.episode_id), self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.accepted.connect(lambda: self.shrink(dialog.seconds))
+        dialog.open()
 
     def shrink(self, budget_s: float) -> None:
         """Search for the shortest history and prompt of the shown pair that still fork at the same token."""

@@ -31,6 +31,7 @@ def deeds_of(window: MainWindow) -> dict[str, Deed]:
         "open": window.ask_for_file,
         "open_sample": window.open_sample,
         "export": window.bundles.export,
+        "copy_issue": window.bundles.copy_issue,
         "mark": window.marks.toggle,
         "edit_note": window.marks.edit_note,
         "undo_unmark": window.marks.undo,

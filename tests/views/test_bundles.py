@@ -25,6 +25,7 @@ from app.trajectory.pair import Pair
 from app.trajectory.reproducer import Difference, ReplayResult, Served
 from app.views.export_dialog import CHECK, GO, ExportDialog
 from app.views.replay_here import ReplayHere
+from app.views.shrink_dialog import ShrinkDialog
 from app.views.theme import LIGHT
 from app.views.verbs import Verbs
 from app.views.window import MainWindow
@@ -162,6 +163,14 @@ def test_the_issue_text_has_facts_and_empty_fields(file: Path, open_window: Open
     copied = QGuiApplication.clipboard().text()
     assert "SmolLM2-135M-Instruct.Q4_1.gguf" in copied
     assert "write this yourself" in copied
+
+
+def test_the_shown_pair_s_issue_text_is_copied_without_an_export(file: Path, open_window: Open, qtbot: QtBot) -> None:
+    window = open_window(file)
+    QGuiApplication.clipboard().clear()
+    trigger(window, "copy_issue")
+    qtbot.waitUntil(lambda: "### Name and Version" in QGuiApplication.clipboard().text(), timeout=WAIT_MS)
+    assert window.said_words.text().startswith("Copied the issue text.")
 
 
 def test_scripts_are_run_before_the_bundle_is_shown_again(
@@ -381,7 +390,11 @@ def test_closing_the_replay_stops_it(make_window: MakeWindow) -> None:
 def test_a_search_shows_its_progress_and_then_the_pair_it_found(make_window: MakeWindow, qtbot: QtBot) -> None:
     window, product = make_window()
     window.open_file(FILE)
-    window.bundles.shrink(120.0)
+    trigger(window, "shrink")
+    (asked,) = window.findChildren(ShrinkDialog)
+    assert product.searches == []
+    asked.minutes.setValue(2)
+    asked.accept()
     assert product.searches == [("units-01", 120.0)]
     run = product.runs[-1]
     run.inbox.append(Shrunk(7, 4, 2, 900, 300, "7 tries, 900 → 300 tokens: trying fewer messages"))

@@ -73,8 +73,6 @@ def test_a_bundle_that_was_sent_is_reproduced_by_the_same_engine(
     window = open_window(exported(open_window(file), qtbot, tmp_path / "sent.zip"))
     assert window.banner.sentence.text().endswith("whole. Checksums and its own comparison agree.")
     assert replay(window, qtbot) == "Reproduced"
-    trigger(window, "next_forked") if window.actions_by_name["next_forked"].isEnabled() else None
-    assert view_of(window).pair is not None
 
 
 def test_another_engine_says_that_it_does_not_fork(
