@@ -7,8 +7,8 @@ from typing import Final, Literal, get_args
 import httpx
 
 from app.engine.base import Engine, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_shape import as_list, as_mapping
+from app.engine.http.server import Server
+from app.engine.llama_server.shape import as_list, as_mapping
 from app.engine.server_settings import ServerSettings
 from app.errors import EngineDied, EngineError, ServerRefused, SettingsError
 
@@ -89,17 +89,17 @@ def _told(server: Server, path: str, stop: StopFlag | None) -> dict[str, object]
 
 def _adapter(kind: Kind, server: Server, settings: ServerSettings, stop: StopFlag | None) -> Engine:
     if kind == "llama-server":
-        from app.engine.llama_server import LlamaServerEngine
+        from app.engine.llama_server.engine import LlamaServerEngine
 
         return LlamaServerEngine(server, settings, stop=stop)
     if kind == "vllm":
-        from app.engine.vllm import VllmEngine
+        from app.engine.vllm.engine import VllmEngine
 
         return VllmEngine(server, settings, stop=stop)
     if kind == "sglang":
-        from app.engine.sglang import SglangEngine
+        from app.engine.sglang.engine import SglangEngine
 
         return SglangEngine(server, settings, stop=stop)
-    from app.engine.openai import OpenAIEngine
+    from app.engine.openai.engine import OpenAIEngine
 
     return OpenAIEngine(server, settings, stop=stop)

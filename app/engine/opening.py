@@ -33,12 +33,12 @@ def open_engine(
         return connect(kind, server or ServerSettings(), stop=stop)
     if kind == "embedded":
         from app.engine.default_model import default_model
-        from app.engine.embedded import EmbeddedEngine
+        from app.engine.embedded.engine import EmbeddedEngine
 
         return EmbeddedEngine(model or default_model(), settings, stop=stop)
     if kind == "managed":
         from app.engine.default_model import default_model
-        from app.engine.managed import ManagedEngine
+        from app.engine.llama_server.managed import ManagedEngine
 
         return ManagedEngine(model or default_model(), managed or ManagedSettings(), stop=stop)
     if kind == "scripted" and allow_scripted:

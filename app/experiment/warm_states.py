@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from app.diagnosis.minimise import Asked
 from app.engine.base import EngineInfo, Snapshot, State
-from app.engine.evidence import chunk_sizes
+from app.engine.embedded.evidence import chunk_sizes
 from app.experiment.asking import Asking
 
 SHELF_BYTES = 256 * 2**20

@@ -16,7 +16,7 @@ def check_model(path: FilePath) -> Mapping[str, object]:
 
 def quantise(source: FilePath, target: FilePath, type_name: str) -> None:
     """Requantise a GGUF file with llama.cpp's quantiser. Raises ModelFileError or EngineError."""
-    from app.engine.quantise import quantise as requantise
+    from app.engine.embedded.quantise import quantise as requantise
 
     requantise(source, target, type_name)
 

@@ -71,7 +71,7 @@ class ScriptRunner:
     @contextmanager
     def _server(self, contents: BundleContents, model: FilePath, tell: Tell, stop: threading.Event) -> Iterator[str]:
         """The URL of a llama-server with the recorded settings, "" where none can be started or it is none's script."""
-        from app.engine.managed import ManagedServer
+        from app.engine.llama_server.managed import ManagedServer
 
         server: ManagedServer | None = None
         if str(contents.environment.get("engine")).startswith(("embedded", "llama-server")):

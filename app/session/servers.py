@@ -16,7 +16,7 @@ from app.errors import AppError, EngineDied, ServerRefused
 from app.session.replay import server_binary
 
 if TYPE_CHECKING:  # HTTP is loaded where a server is asked
-    from app.engine.http import Server
+    from app.engine.http.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Pulse:
 
     def _work(self, url: str) -> None:
         from app.engine.detect import split
-        from app.engine.http import Server
+        from app.engine.http.server import Server
 
         try:
             asked = Server(split(url)[1].rstrip("/").removesuffix("/v1"), self._settings)
@@ -116,13 +116,13 @@ def find_server(chosen: FilePath | None) -> FilePath:
 
     Raises SettingsError where there is none. The first call takes a while, since it loads the engine's code.
     """
-    from app.engine.managed import find_binary
+    from app.engine.llama_server.managed import find_binary
 
     return find_binary(ManagedSettings(binary=chosen or server_binary()))
 
 
 def server_command(model: FilePath, settings: ManagedSettings) -> str:
     """The command that `settings` start, as one would type it; each start takes a free port and a new slots folder."""
-    from app.engine.managed import command
+    from app.engine.llama_server.managed import command
 
     return shlex.join(command(model, settings, _SHOWN_PORT))

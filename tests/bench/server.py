@@ -21,10 +21,10 @@ import numpy as np
 
 from app.engine.base import GenerateRequest, StopFlag
 from app.engine.default_model import default_model
-from app.engine.http import Reply, Server
-from app.engine.llama_server import LlamaServerEngine
-from app.engine.llama_server_state import LlamaServerState
-from app.engine.managed import ManagedServer
+from app.engine.http.server import Reply, Server
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.managed import ManagedServer
+from app.engine.llama_server.state import LlamaServerState
 from app.engine.server_settings import ServerSettings
 from app.trajectory.step import IdArray, Step, as_ids
 from app.trajectory.trajectory import RequestReport

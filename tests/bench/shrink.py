@@ -15,7 +15,7 @@ from threading import Event
 
 from app.engine.base import GenerateRequest, Progress, StopFlag
 from app.engine.default_model import default_model
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.settings import EmbeddedSettings
 from app.experiment.plans import from_plan
 from app.experiment.shrink import Shrinker

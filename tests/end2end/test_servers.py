@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.engine.default_model import default_model
-from app.engine.managed import ManagedServer
+from app.engine.llama_server.managed import ManagedServer
 from app.session import Session
 from app.trajectory.pair import Pair
 from app.trajectory.trajectory import Trajectory

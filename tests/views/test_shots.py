@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QImage
 
 from app.settings import Settings
-from app.trajectory.events import Replayed, RunEnded
+from app.trajectory.events import Event, Replayed, RunEnded
 from app.views.shots import SIZES, render_shots
 from tests.views.fakes import FakeProduct, made_up_pairs
 from tests.views.test_doctor_page import DIAGNOSIS
@@ -18,7 +18,7 @@ OVER = ("new-run", "doctor")
 
 @pytest.mark.usefixtures("qapp")
 def test_every_state_is_rendered_in_both_sizes_and_themes(tmp_path: Path) -> None:
-    tried = [Replayed("units-01, request 3, token 17", result("reproduced", "Same.")), RunEnded(1, "replayed")]
+    tried: list[Event] = [Replayed("units-01, request 3, token 17", result("reproduced", "Same.")), RunEnded(1, "replayed")]
     product = FakeProduct(made_up_pairs(5), tried)
     product.diagnosis = DIAGNOSIS
     pictures = list(render_shots(product.verbs(), Settings(), Path("calendar.forkpoint"), tmp_path))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import ServerSettings
-from app.engine.vllm import VllmEngine
+from app.engine.vllm.engine import VllmEngine
 from tests.unit.engine.conversation import ask, first_prompt
 from tests.vllm.serving import CLEAN, serving
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import ServerSettings
-from app.engine.vllm import VllmEngine
+from app.engine.vllm.engine import VllmEngine
 from tests.unit.engine.conversation import OPENING, ask, first_prompt
 from tests.unit.engine.subjects import Subject
 from tests.unit.engine.test_contract import (  # noqa: F401 - all but those that count single tokens, with `subject` below

@@ -15,12 +15,12 @@ import httpx
 import pytest
 
 from app.engine.base import Engine
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.scripted import CONTROL, IM_END, piece, tokenize
 from app.engine.server_settings import ServerSettings
-from app.engine.sglang import SglangEngine
+from app.engine.sglang.engine import SglangEngine
 from app.engine.token_pieces import _BYTE_OF
-from app.engine.vllm import VllmEngine
+from app.engine.vllm.engine import VllmEngine
 
 N_VOCAB = 256 + len(CONTROL)
 SAID = "Größe 😀"

@@ -7,7 +7,7 @@ import pytest
 
 from app.engine.base import Engine
 from app.engine.default_model import default_model
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.settings import EmbeddedSettings
 from tests.unit.engine.llama_servers import llama_server, managed_engine, remote_engine, start
 from tests.unit.engine.subjects import SUBJECTS, Subject, open_subject

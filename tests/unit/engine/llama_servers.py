@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.http import Server
-from app.engine.llama_server import LlamaServerEngine
-from app.engine.managed import ManagedEngine, ManagedServer
+from app.engine.http.server import Server
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.managed import ManagedEngine, ManagedServer
 from app.engine.server_settings import ManagedSettings, ServerSettings
 
 VARIABLE = "FORKPOINT_LLAMA_SERVER"

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.base import GenerateRequest
-from app.engine.llama_model import LlamaModel
-from app.engine.llama_state import LlamaState
+from app.engine.embedded.llama_model import LlamaModel
+from app.engine.embedded.llama_state import LlamaState
 from app.engine.settings import EmbeddedSettings
 from app.trajectory.step import as_ids
 from app.trajectory.trajectory import RequestReport

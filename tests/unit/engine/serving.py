@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import KEY_VARIABLE, ServerSettings
 from tests.unit.engine.broken_server import Behaviour, BrokenServer
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.engine.base import Sampling
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.errors import EngineError
 from app.trajectory.provenance import KvLedger
 from app.trajectory.step import as_ids

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.build import compile_flags, cpu_name
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.build import compile_flags, cpu_name
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.opening import open_engine
 from tests.unit.engine.conftest import SETTINGS
 

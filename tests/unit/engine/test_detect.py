@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from app.engine.detect import ask_kind, connect, split
-from app.engine.http import Server
-from app.engine.openai import OpenAIEngine
+from app.engine.http.server import Server
+from app.engine.openai.engine import OpenAIEngine
 from app.engine.server_settings import ServerSettings
 from app.errors import EngineDied, EngineError, ServerRefused, SettingsError
 from tests.unit.engine.broken_server import Behaviour, BrokenServer, answer, by_path, hang

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from app.engine.distribution import Distribution
+from app.engine.embedded.distribution import Distribution
 from app.errors import EngineError
 
 ROWS = arrays(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.base import GenerateRequest
-from app.engine.evidence import Counters, Tally, chunk_sizes, rewind_is_honoured
-from app.engine.llama_state import LlamaState
+from app.engine.embedded.evidence import Counters, Tally, chunk_sizes, rewind_is_honoured
+from app.engine.embedded.llama_state import LlamaState
 from app.errors import EngineError
 from app.trajectory.step import as_ids
 from app.trajectory.trajectory import RequestReport

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.base import GenerateRequest, Progress
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.process import ChildProcess
 from app.engine.settings import EmbeddedSettings
 from app.errors import EngineDied, EngineError, ModelFileError
@@ -61,8 +61,8 @@ def test_a_killed_engine_is_an_event_within_a_second(doomed: EmbeddedEngine) -> 
 def _abort(connection: Connection, path: Path) -> None:
     import llama_cpp
 
-    from app.engine.llama_model import LlamaModel
-    from app.engine.llama_state import LlamaState
+    from app.engine.embedded.llama_model import LlamaModel
+    from app.engine.embedded.llama_state import LlamaState
 
     state = LlamaState(LlamaModel(path, replace(SETTINGS, n_batch=64, n_ubatch=64)))
     connection.send("ready")
@@ -109,7 +109,7 @@ def test_the_child_ends_when_its_parent_is_killed_in_the_middle_of_a_prefill(mod
 import sys, threading
 from pathlib import Path
 from app.engine.base import GenerateRequest
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.settings import EmbeddedSettings
 from app.trajectory.step import as_ids
 
@@ -201,6 +201,6 @@ def test_two_states_do_not_touch_each_other(engine: EmbeddedEngine) -> None:
 
 
 def test_the_parent_stays_free_of_llama_cpp() -> None:
-    code = "import sys, app.engine.embedded, app.engine.opening; print('llama_cpp' in sys.modules)"
+    code = "import sys, app.engine.embedded.engine, app.engine.opening; print('llama_cpp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

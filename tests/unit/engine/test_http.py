@@ -9,8 +9,8 @@ import threading
 import httpx
 import pytest
 
-from app.engine.http import Server
-from app.engine.http_line import MAX_REPLY_BYTES
+from app.engine.http.line import MAX_REPLY_BYTES
+from app.engine.http.server import Server
 from app.engine.server_settings import KEY_VARIABLE, ServerSettings
 from app.errors import EngineDied, EngineError, ServerRefused, SettingsError
 from tests.unit.engine.broken_server import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import KEY_VARIABLE, ServerSettings
 from app.errors import ServerRefused, SettingsError
 from tests.unit.engine.broken_server import (

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import ServerSettings
 from app.errors import EngineDied
 from tests.unit.engine.broken_server import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.http import Server
-from app.engine.openai import OpenAIEngine
+from app.engine.http.server import Server
+from app.engine.openai.engine import OpenAIEngine
 from app.engine.server_settings import ServerSettings
 from app.errors import ContextOverflow, EngineDied
 from tests.unit.engine.conversation import ask, converse, first_prompt

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from app.engine.base import GenerateRequest, Sampling
-from app.engine.embedded import EmbeddedEngine
-from app.engine.http import Server
-from app.engine.llama_server import LlamaServerEngine
-from app.engine.managed import ManagedServer
+from app.engine.embedded.engine import EmbeddedEngine
+from app.engine.http.server import Server
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.managed import ManagedServer
 from app.engine.settings import EmbeddedSettings
 from app.errors import EngineDied, EngineError
 from app.trajectory.step import as_ids

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.base import Gap
-from app.engine.http import Server
-from app.engine.llama_server import LlamaServerEngine
-from app.engine.llama_server_shape import align, count_of, logprob_of, read_completion
+from app.engine.http.server import Server
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.shape import align, count_of, logprob_of, read_completion
 from app.engine.server_settings import ServerSettings
 from app.errors import ContextOverflow, EngineError, ServerRefused
 from app.trajectory.trajectory import RequestReport

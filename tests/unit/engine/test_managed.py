@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.managed import ManagedEngine, ManagedServer, command, find_binary
+from app.engine.llama_server.managed import ManagedEngine, ManagedServer, command, find_binary
 from app.engine.server_settings import ManagedSettings
 from app.errors import EngineDied, EngineError, SettingsError
 from tests.unit.engine.conversation import ask, converse, first_prompt
@@ -218,7 +218,7 @@ def test_a_killed_server_is_an_event_that_carries_its_last_lines(model_path: Pat
 def test_the_server_ends_when_forkpoint_is_killed(model_path: Path) -> None:
     code = f"""
 from pathlib import Path
-from app.engine.managed import ManagedServer
+from app.engine.llama_server.managed import ManagedServer
 from app.engine.server_settings import ManagedSettings
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import llama_cpp
 import numpy as np
 import pytest
 
-from app.engine.llama_state import LlamaState
+from app.engine.embedded.llama_state import LlamaState
 from app.engine.settings import EmbeddedSettings
 from app.errors import EngineError
 from app.trajectory.step import as_ids

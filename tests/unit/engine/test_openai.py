@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from app.engine.base import Gap, GenerateRequest, Sampling, Snapshot
-from app.engine.http import Server
-from app.engine.openai import OpenAIEngine
-from app.engine.openai_probe import SENTINELS
+from app.engine.http.server import Server
+from app.engine.openai.engine import OpenAIEngine
+from app.engine.openai.probe import SENTINELS
 from app.engine.piece_ids import OWN_IDS
 from app.engine.server_settings import ServerSettings
 from app.errors import ContextOverflow, EngineDied, EngineError, ServerRefused, SettingsError

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.engine.detect import connect
-from app.engine.llama_server import LlamaServerEngine
-from app.engine.managed import ManagedServer
-from app.engine.openai import OpenAIEngine
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.managed import ManagedServer
+from app.engine.openai.engine import OpenAIEngine
 from app.engine.server_settings import ServerSettings
 from tests.unit.engine.conversation import ask, converse
 

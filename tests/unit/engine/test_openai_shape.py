@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.openai_shape import Candidate, Completion, Entry, best, cut, read_completion
+from app.engine.openai.shape import Candidate, Completion, Entry, best, cut, read_completion
 
 REAL_TOKENS = ["", "", "", "\n", "#", "1", "0", ":", " ", "", "", "", "", ""]
 REAL_TEXT = "🦊\n#10: 🧐🧐"

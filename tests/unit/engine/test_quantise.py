@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
+from app.engine.embedded.quantise import quantise
 from app.engine.gguf import inspect
-from app.engine.quantise import quantise
 from app.errors import EngineError, ModelFileError, SettingsError
 from tests.unit.engine.conftest import SETTINGS
 from tests.unit.engine.conversation import ask, first_prompt

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.engine.base import Sampling
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import ServerSettings
-from app.engine.sglang import SglangEngine
+from app.engine.sglang.engine import SglangEngine
 from app.errors import ContextOverflow, EngineError
 from tests.unit.engine.block_servers import SAID, FakeSglang, prompt_of, refused
 from tests.unit.engine.conversation import TURNS, ask, first_prompt, next_prompt

@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from app.engine.base import GenerateRequest, Sampling
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.server_settings import ServerSettings
 from app.engine.token_pieces import bytes_of_spelling
-from app.engine.vllm import VllmEngine
-from app.engine.vllm_metrics import read_metrics
+from app.engine.vllm.engine import VllmEngine
+from app.engine.vllm.metrics import read_metrics
 from app.errors import ContextOverflow, EngineError, SettingsError
 from app.trajectory.step import Step, as_ids
 from app.trajectory.trajectory import RequestReport

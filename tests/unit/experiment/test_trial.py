@@ -13,7 +13,7 @@ import pytest
 from app.diagnosis.minimise import Asked, Candidate
 from app.engine.base import Capabilities, Engine, EngineInfo, Sampling, Snapshot
 from app.engine.default_model import default_model
-from app.engine.embedded import EmbeddedEngine
+from app.engine.embedded.engine import EmbeddedEngine
 from app.engine.scripted import Mishap, ScriptedEngine, steps_of
 from app.engine.settings import EmbeddedSettings
 from app.experiment.asking import Asking

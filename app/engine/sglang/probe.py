@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from app.engine.base import Capabilities, EngineInfo, Gap, StopFlag
 from app.engine.control_tokens import END_TOKENS
-from app.engine.llama_server_probe import file_name
-from app.engine.llama_server_shape import as_list, as_mapping, count_of
+from app.engine.llama_server.probe import file_name
+from app.engine.llama_server.shape import as_list, as_mapping, count_of
 from app.engine.served_answer import Answer
 from app.engine.server_settings import ServerSettings
-from app.engine.sglang_api import SglangApi
+from app.engine.sglang.api import SglangApi
 from app.engine.template_file import NO_TEMPLATE, read_template
 from app.engine.token_pieces import TokenPieces
 from app.errors import EngineError, ServerRefused

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.engine.llama_server_shape import as_list, as_mapping, count_of, logprob_of
+from app.engine.llama_server.shape import as_list, as_mapping, count_of, logprob_of
 from app.engine.served_answer import Answer, Entry
 
 _AS_ID: Final = "token_id:"

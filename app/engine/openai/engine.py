@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Final
 
 from app.engine.base import EngineInfo, GenerateRequest, Sampling, Snapshot, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_probe import hash_of
-from app.engine.openai_api import CompletionsApi
-from app.engine.openai_probe import Found, probe, sentinel
-from app.engine.openai_shape import UNKNOWN, Candidate, Completion, best, cut
-from app.engine.openai_state import OpenAIState
+from app.engine.http.server import Server
+from app.engine.llama_server.probe import hash_of
+from app.engine.openai.api import CompletionsApi
+from app.engine.openai.probe import Found, probe, sentinel
+from app.engine.openai.shape import UNKNOWN, Candidate, Completion, best, cut
+from app.engine.openai.state import OpenAIState
 from app.engine.piece_ids import PieceIds
 from app.engine.server_settings import ServerSettings
 from app.engine.template_file import NO_TEMPLATE, read_template

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from app.engine.base import Capabilities, Gap, Level, Sampling, StopFlag
 from app.engine.gguf import inspect
-from app.engine.http_address import is_loopback
-from app.engine.llama_server_probe import file_name
-from app.engine.llama_server_shape import as_mapping, count_of
-from app.engine.openai_api import CompletionsApi
-from app.engine.openai_shape import Completion, Entry, best, cut, read_completion
+from app.engine.http.address import is_loopback
+from app.engine.llama_server.probe import file_name
+from app.engine.llama_server.shape import as_mapping, count_of
+from app.engine.openai.api import CompletionsApi
+from app.engine.openai.shape import Completion, Entry, best, cut, read_completion
 from app.engine.piece_ids import OWN_IDS
 from app.errors import EngineError, ModelFileError, ServerRefused
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.engine.base import GenerateRequest, Progress, Sampling, Snapshot, StopFlag
-from app.engine.llama_server_evidence import Evidence
-from app.engine.llama_server_gaps import FIXED, GREEDY
-from app.engine.llama_server_shape import Entry, as_mapping, read_completion
+from app.engine.llama_server.evidence import Evidence
+from app.engine.llama_server.gaps import FIXED, GREEDY
+from app.engine.llama_server.shape import Entry, as_mapping, read_completion
 from app.errors import ContextOverflow, EngineDied, EngineError, ServerRefused
 from app.trajectory.step import IdArray, Rival, Step, as_ids, shared_length
 from app.trajectory.trajectory import RequestReport, Span
 
 if TYPE_CHECKING:
-    from app.engine.llama_server import LlamaServerEngine
+    from app.engine.llama_server.engine import LlamaServerEngine
 
 _HELD_ELSEWHERE = ("tokens", "completion_probabilities", "prompt", "model")
 """What a stored raw answer leaves out: it stands in the steps, the request and the environment record."""

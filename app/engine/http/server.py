@@ -12,9 +12,9 @@ from typing import Any, Final
 import httpx
 
 from app.engine.base import StopFlag
-from app.engine.http_address import base_url, read_key
-from app.engine.http_answer import json_of, refusal, text_of
-from app.engine.http_line import Line, RawAnswer
+from app.engine.http.address import base_url, read_key
+from app.engine.http.answer import json_of, refusal, text_of
+from app.engine.http.line import Line, RawAnswer
 from app.engine.server_settings import KEY_VARIABLE, ServerSettings
 from app.errors import EngineDied, ServerRefused
 

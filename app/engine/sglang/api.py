@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.engine.base import Sampling, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_shape import as_list, as_mapping, count_of
+from app.engine.http.server import Server
+from app.engine.llama_server.shape import as_list, as_mapping, count_of
 from app.engine.served_answer import Asked
-from app.engine.sglang_answer import read_answer, without_arrays
+from app.engine.sglang.answer import read_answer, without_arrays
 from app.errors import ContextOverflow, EngineError, ServerRefused
 
 _ANCHOR: Final = "a"

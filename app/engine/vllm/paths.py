@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from app.engine.base import Gap, StopFlag
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.served_answer import Asked
 from app.engine.server_settings import ServerSettings
-from app.engine.vllm_api import VllmApi
+from app.engine.vllm.api import VllmApi
 from app.errors import EngineDied, EngineError
 
 _SALT: Final = "a cache_salt of its own for every State"

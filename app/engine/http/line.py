@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import httpx
 
-from app.engine.http_address import is_loopback
-from app.engine.http_failure import failure
+from app.engine.http.address import is_loopback
+from app.engine.http.failure import failure
 from app.engine.server_settings import ServerSettings
 from app.errors import EngineError, SettingsError
 

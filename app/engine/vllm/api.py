@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.engine.base import Sampling, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_shape import as_list, as_mapping, count_of
+from app.engine.http.server import Server
+from app.engine.llama_server.shape import as_list, as_mapping, count_of
 from app.engine.served_answer import Asked
-from app.engine.vllm_answer import read_answer, without_arrays
-from app.engine.vllm_metrics import Counters, read_metrics
+from app.engine.vllm.answer import read_answer, without_arrays
+from app.engine.vllm.metrics import Counters, read_metrics
 from app.errors import EngineError, ServerRefused
 
 _SEPARATOR: Final = "\n<~>\n"

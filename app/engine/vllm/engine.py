@@ -7,11 +7,11 @@ import uuid
 from app.engine.base import EngineInfo, GenerateRequest, Snapshot, StopFlag
 from app.engine.block_state import Ask, BlockState, Surroundings
 from app.engine.control_tokens import ControlTokens
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.served_answer import Asked
 from app.engine.server_settings import ServerSettings
-from app.engine.vllm_paths import Means
-from app.engine.vllm_probe import identity_of, probe
+from app.engine.vllm.paths import Means
+from app.engine.vllm.probe import identity_of, probe
 from app.errors import EngineError
 
 

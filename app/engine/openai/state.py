@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.engine.base import GenerateRequest, Progress, Snapshot, StopFlag
-from app.engine.openai_shape import Completion, read_completion, without_arrays
+from app.engine.openai.shape import Completion, read_completion, without_arrays
 from app.errors import EngineDied, EngineError
 from app.trajectory.step import IdArray, Step
 from app.trajectory.trajectory import RequestReport, Span
 
 if TYPE_CHECKING:
-    from app.engine.openai import OpenAIEngine
+    from app.engine.openai.engine import OpenAIEngine
 
 
 class OpenAIState:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.base import GenerateRequest, Progress, Snapshot
-from app.engine.distribution import Distribution
-from app.engine.evidence import Counters, Tally, chunk_sizes, rewind_is_honoured
-from app.engine.llama_model import LlamaModel
-from app.engine.llama_sampler import LlamaSampler
+from app.engine.embedded.distribution import Distribution
+from app.engine.embedded.evidence import Counters, Tally, chunk_sizes, rewind_is_honoured
+from app.engine.embedded.llama_model import LlamaModel
+from app.engine.embedded.llama_sampler import LlamaSampler
 from app.errors import ContextOverflow, EngineError
 from app.trajectory.step import IdArray, as_ids, shared_length
 from app.trajectory.trajectory import RequestReport, Span

@@ -67,7 +67,7 @@ def _quantise(connection: Connection, source: Path, target: Path, file_type: int
     """The child's work: one call, one answer."""
     import llama_cpp
 
-    from app.engine.llama_model import NativeLog
+    from app.engine.embedded.llama_model import NativeLog
 
     log = NativeLog()
     params = llama_cpp.llama_model_quantize_default_params()

@@ -15,8 +15,8 @@ from app.errors import AppError
 from app.trajectory.trajectory import RequestReport
 
 if TYPE_CHECKING:
-    from app.engine.llama_model import LlamaModel
-    from app.engine.llama_state import LlamaState
+    from app.engine.embedded.llama_model import LlamaModel
+    from app.engine.embedded.llama_state import LlamaState
 
 
 def serve(connection: Connection, path: Path, settings: EmbeddedSettings) -> None:
@@ -24,9 +24,9 @@ def serve(connection: Connection, path: Path, settings: EmbeddedSettings) -> Non
 
     Anything but an AppError is a bug: it ends the process, and its traceback is what the parent finds in the output.
     """
-    from app.engine.build import native_build
-    from app.engine.llama_model import LlamaModel
-    from app.engine.llama_state import LlamaState
+    from app.engine.embedded.build import native_build
+    from app.engine.embedded.llama_model import LlamaModel
+    from app.engine.embedded.llama_state import LlamaState
 
     commands = _Commands(connection)
     try:

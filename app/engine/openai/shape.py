@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from app.engine.llama_server_shape import as_list, as_mapping, bytes_of, count_of, logprob_of
+from app.engine.llama_server.shape import as_list, as_mapping, bytes_of, count_of, logprob_of
 
 UNKNOWN: Final = "\ufffd".encode()
 """Stands for bytes that the server did not tell."""

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from app.engine.base import Capabilities, EngineInfo, Gap, StopFlag
 from app.engine.control_tokens import END_TOKENS
-from app.engine.http import Server
-from app.engine.llama_server_probe import file_name
-from app.engine.llama_server_shape import as_list, as_mapping, count_of
+from app.engine.http.server import Server
+from app.engine.llama_server.probe import file_name
+from app.engine.llama_server.shape import as_list, as_mapping, count_of
 from app.engine.served_answer import Answer
 from app.engine.server_settings import ServerSettings
 from app.engine.template_file import NO_TEMPLATE, read_template
 from app.engine.token_pieces import REPLACEMENT, TokenPieces
-from app.engine.vllm_api import VllmApi
-from app.engine.vllm_metrics import Counters
-from app.engine.vllm_paths import Means, Paths, find_paths
+from app.engine.vllm.api import VllmApi
+from app.engine.vllm.metrics import Counters
+from app.engine.vllm.paths import Means, Paths, find_paths
 from app.errors import EngineError, ServerRefused, SettingsError
 
 _PROBE: Final = "Every word of this is a probe. "

@@ -9,11 +9,11 @@ from __future__ import annotations
 from app.engine.base import EngineInfo, GenerateRequest, Snapshot, StopFlag
 from app.engine.block_state import BlockState, Surroundings
 from app.engine.control_tokens import ControlTokens
-from app.engine.http import Server
+from app.engine.http.server import Server
 from app.engine.served_answer import Asked
 from app.engine.server_settings import ServerSettings
-from app.engine.sglang_api import SglangApi
-from app.engine.sglang_probe import identity_of, probe
+from app.engine.sglang.api import SglangApi
+from app.engine.sglang.probe import identity_of, probe
 from app.errors import EngineError
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from app.engine.llama_server_shape import as_list, as_mapping, count_of, logprob_of
+from app.engine.llama_server.shape import as_list, as_mapping, count_of, logprob_of
 from app.engine.served_answer import Answer, Entry
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.engine.base import Gap
-from app.engine.llama_server_shape import Completion, as_mapping
+from app.engine.llama_server.shape import Completion, as_mapping
 
 SLOT = 0
 """The slot that every request is pinned to."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.base import EngineInfo, Snapshot, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_gaps import SLOT
-from app.engine.llama_server_probe import Found, Identity, Probe, hash_of, identity_of
-from app.engine.llama_server_shape import as_list, as_mapping, count_of
-from app.engine.llama_server_state import LlamaServerState
+from app.engine.http.server import Server
+from app.engine.llama_server.gaps import SLOT
+from app.engine.llama_server.probe import Found, Identity, Probe, hash_of, identity_of
+from app.engine.llama_server.shape import as_list, as_mapping, count_of
+from app.engine.llama_server.state import LlamaServerState
 from app.engine.server_settings import ServerSettings
 from app.engine.template_file import read_template
 from app.errors import ContextOverflow, EngineError, ServerRefused

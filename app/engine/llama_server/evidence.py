@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.engine.base import EngineInfo
-from app.engine.llama_server_gaps import SLOT
-from app.engine.llama_server_shape import Completion
+from app.engine.llama_server.gaps import SLOT
+from app.engine.llama_server.shape import Completion
 
 
 class Evidence:

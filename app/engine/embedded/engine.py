@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.engine.base import Capabilities, EngineInfo, GenerateRequest, Progress, Snapshot, StopFlag
-from app.engine.child import serve
+from app.engine.embedded.child import serve
 from app.engine.gguf import inspect
 from app.engine.process import ChildProcess
 from app.engine.settings import EmbeddedSettings, default_threads

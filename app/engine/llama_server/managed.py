@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.engine.base import EngineInfo, StopFlag
-from app.engine.build import cpu_name
-from app.engine.http import Reply, Server
-from app.engine.llama_server import LlamaServerEngine
+from app.engine.embedded.build import cpu_name
+from app.engine.http.server import Reply, Server
+from app.engine.llama_server.engine import LlamaServerEngine
+from app.engine.llama_server.guard import guard
 from app.engine.process import ChildProcess
-from app.engine.server_guard import guard
 from app.engine.server_settings import ManagedSettings, ServerSettings
 from app.engine.settings import default_threads
 from app.errors import EngineDied, EngineError, ServerRefused, SettingsError

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from app.engine.base import Capabilities, Gap, StopFlag
 from app.engine.gguf import inspect
-from app.engine.http import Server
-from app.engine.http_address import is_loopback
-from app.engine.llama_server_gaps import FIXED, GREEDY, SLOT, cache_gaps, props_gaps, settings_gaps, shape_gaps
-from app.engine.llama_server_shape import Completion, as_list, as_mapping, count_of, read_completion
+from app.engine.http.address import is_loopback
+from app.engine.http.server import Server
+from app.engine.llama_server.gaps import FIXED, GREEDY, SLOT, cache_gaps, props_gaps, settings_gaps, shape_gaps
+from app.engine.llama_server.shape import Completion, as_list, as_mapping, count_of, read_completion
 from app.errors import EngineDied, EngineError, ModelFileError, ServerRefused
 
 _PROBE = "Every word of this is a probe."

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.engine.base import Sampling, StopFlag
-from app.engine.http import Server
-from app.engine.llama_server_shape import as_list, as_mapping
+from app.engine.http.server import Server
+from app.engine.llama_server.shape import as_list, as_mapping
 from app.errors import ContextOverflow, EngineDied, EngineError, ServerRefused, SettingsError
 
 _STANDARD: Final = {"n": 1, "stream": False, "frequency_penalty": 0, "presence_penalty": 0}

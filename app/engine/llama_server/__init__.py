@@ -1,0 +1,1 @@
+"""llama-server: one that runs elsewhere, and one that Forkpoint starts."""

@@ -1,0 +1,1 @@
+"""Whatever else speaks /v1/completions."""

@@ -1,0 +1,1 @@
+"""SGLang by its documentation; not run against a live server."""

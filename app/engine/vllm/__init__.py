@@ -1,0 +1,1 @@
+"""vLLM: a cache_salt is a State."""
