@@ -18,7 +18,10 @@ OVER = ("new-run", "doctor")
 
 @pytest.mark.usefixtures("qapp")
 def test_every_state_is_rendered_in_both_sizes_and_themes(tmp_path: Path) -> None:
-    tried: list[Event] = [Replayed("units-01, request 3, token 17", result("reproduced", "Same.")), RunEnded(1, "replayed")]
+    tried: list[Event] = [
+        Replayed("units-01, request 3, token 17", result("reproduced", "Same.")),
+        RunEnded(1, "replayed"),
+    ]
     product = FakeProduct(made_up_pairs(5), tried)
     product.diagnosis = DIAGNOSIS
     pictures = list(render_shots(product.verbs(), Settings(), Path("calendar.forkpoint"), tmp_path))
