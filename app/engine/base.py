@@ -87,9 +87,9 @@ class EngineInfo:
     `build`, `model` and `settings` are flat JSON-able mappings; `model` has file name, size_bytes, sha256,
     architecture, tensor_types (type name -> count), tokenizer_hash, chat_template, chat_template_hash, bos_token,
     eos_token, n_vocab, n_ctx_train, n_swa, recurrent; a server's are those that it tells. `eog_ids` are the ids that
-    end an answer. `states_at_once` says how many States may be open together (None: as many as memory holds). `level` is
-    what answers are compared by; `recompute_by` says in words how a request is kept from the cache, "" where it cannot
-    be; `gaps` is what the probe at connect found missing.
+    end an answer. `states_at_once` says how many States may be open together (None: as many as memory holds). `level`
+    is what answers are compared by; `recompute_by` says in words how a request is kept from the cache, "" where it
+    cannot be; `gaps` is what the probe at connect found missing.
     """
 
     name: str

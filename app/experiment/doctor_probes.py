@@ -20,8 +20,12 @@ from app.workload.dialogue import Dialogue
 
 RIVALS = 5
 MAX_TOKENS = 32
-LONG_TURNS = 22
-"""How many users' words make A and X: over 200 tokens.
+MOST_TRIES = 4
+LEAST_STEPS = 4
+"""An answer to A of fewer tokens shows too little: another A is taken."""
+
+LONG_TURNS = 20
+"""How many users' words make A and X: some 200 tokens.
 
 A server-level cache loads a conversation only where the prompt keeps a quarter of it, so they are long against an
 answer of MAX_TOKENS; it is asked only where half of what the slot holds would be lost, so they share nothing
@@ -187,13 +191,17 @@ class Asker:
         return asked
 
     def _long_prompts(self) -> tuple[IdArray, IdArray]:
-        """A, a question about much that users say; X, the same of others without a template around it.
+        """A, a question about much that users say, with an answer of some length; X, the same of others as plain text.
 
         They differ from the first token on.
         """
         turns = [turn for episode in builtin.episodes() for turn in episode.turns]
-        first = _next(self._dialogue(_conversation("a", "\n".join([*turns[:LONG_TURNS], _QUESTION]))))
-        for start in range(LONG_TURNS, len(turns) - LONG_TURNS):
+        for tried in range(MOST_TRIES):
+            said = turns[tried * LONG_TURNS : (tried + 1) * LONG_TURNS]
+            first = _next(self._dialogue(_conversation("a", "\n".join([*said, _QUESTION]))))
+            if len(self._serve([first], fresh=True)[0].steps) >= LEAST_STEPS:
+                break
+        for start in range(MOST_TRIES * LONG_TURNS, len(turns) - LONG_TURNS):
             text = "\n".join(turns[start : start + LONG_TURNS])
             other = as_ids(self.engine.tokenize(text, special=False))
             if other[0] != first[0]:

@@ -166,8 +166,21 @@ def test_text_without_ids_and_answers_without_logprobs_prove_nothing() -> None:
     found = diagnose(Patient(bare, level="text", **can(rivals=False)))
     assert found.exit_code == 2
     assert "its answers can be compared by text only" in found.verdict
-    assert "logprobs are missing in 16 of 16 answers" in found.verdict
+    assert "logprobs are missing in 17 of 17 answers" in found.verdict
     assert marks(found)[HISTORY] is Mark.UNKNOWN and marks(found)[RETURNED] is Mark.WARN
+
+
+def test_a_prompt_that_is_hardly_answered_gives_way_to_another() -> None:
+    asked: list[bytes] = []
+
+    def terse(prompt: IdArray, cached: int) -> list[Step]:
+        said = bytes(token_id for token_id in prompt.tolist() if token_id < 256)
+        asked.append(said)
+        return steps_of("" if len(asked) == 1 else "Yes.") if len(said) > 200 else drifting(prompt, cached)
+
+    found = diagnose(Patient(terse))
+    assert len({said for said in asked if b"most urgent" in said}) == 2
+    assert found.exit_code == 1
 
 
 def test_counts_that_contradict_themselves_fail(monkeypatch: pytest.MonkeyPatch) -> None:
