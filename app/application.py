@@ -58,9 +58,7 @@ class Desktop(QObject):
         self.windows: list[MainWindow] = []
         self.watchdog = StallWatchdog(self)
         # The workbench loads pyqtgraph, a third of a second: done while a person still reads the start page.
-        self._preload = threading.Thread(
-            target=importlib.import_module, args=("app.views.workbench",), name="preload", daemon=True
-        )
+        self._preload = threading.Thread(target=_preload, name="preload", daemon=True)
         self._preload_due = QTimer(self, singleShot=True, interval=PRELOAD_AFTER_MS)
         self._preload_due.timeout.connect(self._preload.start)
         apply_theme(application, self.theme, settings.text_scale)
@@ -133,6 +131,11 @@ class Desktop(QObject):
             self.settings.save()
         except SettingsError as error:
             window.banner.show_error(error)
+
+
+def _preload() -> None:
+    for name in ("workbench", "run_dialog", "doctor_page"):
+        importlib.import_module(f"app.views.{name}")
 
 
 def make_application() -> Application:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from app.bundle.format import BundleContents, PairPart, Redaction
+from app.bundle.nameless import nameless
 from app.diagnosis.verdict import judge
 from app.trajectory.compare import compare
 from app.trajectory.episode import Message, ToolCall, ToolResult
@@ -20,7 +21,7 @@ from app.trajectory.step import NO_ID, IdArray, StepBlock, as_ids, shared_length
 from app.trajectory.trajectory import Request, Trajectory
 
 _TEXTS = frozenset(
-    {"imported", "imported_episodes", "episodes", "chat_template", "chat_template_note", "tools", "source"}
+    {"imported", "imported_episodes", "episodes", "chat_template", "chat_template_note", "tools", "source", "out"}
 )
 """Keys of plans and environments under which stand texts, or names that a person gave."""
 
@@ -85,10 +86,13 @@ class Places:
 
 
 def redacted(contents: BundleContents, level: Redaction) -> BundleContents:
-    """The contents without texts, bodies and logs, and with other token ids; compared and judged anew, so that the
-    cards say what the runs now say. "none" gives them back as they are."""
+    """The contents without texts, bodies, logs and names of imports, and with other token ids.
+
+    They are compared and judged anew, so that the cards say what the runs now say. "none" gives them back as they are.
+    """
     if level == "none":
         return contents
+    contents = nameless(contents)
     ids: IdMap = Places() if level == "strict" else Permutation(_largest_id(contents))
     calls: dict[str, int] = {}
     info = contents.experiment

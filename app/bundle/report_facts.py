@@ -13,7 +13,7 @@ from app.bundle.report_words import Foreign, count_text, foreign, section
 from app.bundle.repro import repro_files
 from app.trajectory.reproducer import why_no_reproducer
 
-_NOT_HOW = ("episode_ids", "settings", "out", "imported", "episodes", "model")
+_NOT_HOW = ("episode_ids", "settings", "out", "imported", "imported_episodes", "episodes", "model")
 """Of the plan, what says where the run was kept or what it asked, not how it was asked."""
 
 

@@ -28,6 +28,7 @@ from app.bundle.report_facts import (
 from app.bundle.report_positions import position_table
 from app.bundle.report_tables import Table, card, fork_table, judgement, provenance_table, reuse_table
 from app.bundle.report_words import Foreign, foreign, nats
+from app.trajectory.reproducer import why_no_reproducer
 
 MOST_CHARACTERS = 60_000
 """GitHub refuses issues of more than 65,536 characters; a person's own words need room too."""
@@ -111,6 +112,8 @@ def _repro(contents: BundleContents) -> Iterator[str]:
         head = ("scripts in the attached bundle", "exit 0", "exit 1", "exit 2")
         row = (Foreign("pairs/*/repro*"), "the fork shows", "it does not", "could not be tried")
         yield table(Table(head, (row,)))
+    elif reason := why_no_reproducer(contents.pairs[0].pair):
+        yield f"<!-- the bundle holds no scripts: {reason[:1].lower()}{reason[1:]} -->"
     for name, printed in sorted(contents.replay_log.items())[:MOST_SCRIPTS]:
         yield block(f"$ {name}\n{_cut(printed)}")
 

@@ -31,6 +31,8 @@ MARKED_PIXELS = 9.0
 DASH_PIXELS = 2.0
 """Below this distance of two steps dashes would be all that is seen."""
 LABEL_PIXELS = 74.0
+NEAR_PIXELS = 90.0
+"""Room of the near tie's label."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,9 @@ def _axes(frame: _Frame, series: MarginSeries, near_tie: float) -> Iterator[str]
     for at, request in labels:
         place = f'x="{frame.x(at):.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
         yield f'<text class="tick" {place}>request {request + 1}</text>'
-    yield (
-        f'<text class="near" x="{WIDTH - RIGHT - 5}" y="{MIDDLE - 5}" text-anchor="end">'
-        f"near tie &lt; {near_tie:g}</text>"
-    )
+    at_left = series.fork is not None and frame.x(float(series.fork)) > WIDTH - RIGHT - NEAR_PIXELS
+    edge, anchor = (LEFT + 5, "start") if at_left else (WIDTH - RIGHT - 5, "end")  # where the fork's line is not
+    yield f'<text class="near" x="{edge}" y="{MIDDLE - 5}" text-anchor="{anchor}">near tie &lt; {near_tie:g}</text>'
 
 
 def _curves(frame: _Frame, series: MarginSeries) -> Iterator[str]:

@@ -99,7 +99,7 @@ def launch_command(environment: Mapping[str, Any], server: str) -> str:
     settings, model = environment.get("settings", {}), environment.get("model", {})
     name = str(model.get("name", "MODEL"))
     if server == "vllm":
-        return f"vllm serve {shlex.quote(name)} --enable-prefix-caching --enable-prompt-tokens-details"
+        return _vllm_command(name, settings)
     if server != "llama-server":
         return ""
     flags = {
@@ -112,13 +112,29 @@ def launch_command(environment: Mapping[str, Any], server: str) -> str:
     return shlex.join(["llama-server", *command, *(["--swa-full"] if settings.get("swa_full") else [])])
 
 
+def _vllm_command(name: str, settings: Mapping[str, Any]) -> str:
+    """The record's model is called `served name (file name)` where both differ."""
+    names = re.fullmatch(r"(.+) \((.+)\)", name)
+    served, file = names.groups() if names else (None, name)
+    flags = {
+        "--served-model-name": served, "--dtype": str(settings.get("dtype") or "").removeprefix("torch.") or None,
+        "--max-model-len": settings.get("n_ctx"), "--block-size": settings.get("block_size"),
+        "--kv-cache-dtype": settings.get("cache_dtype"), "--seed": settings.get("seed"),
+        "--max-num-seqs": settings.get("max_num_seqs"),
+        "--max-num-batched-tokens": settings.get("max_num_batched_tokens"),
+    }  # fmt: skip
+    words = ["vllm", "serve", file, "--enable-prefix-caching", "--enable-prompt-tokens-details"]
+    words += [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+    return shlex.join([*words, *(["--enforce-eager"] if settings.get("enforce_eager") is True else [])])
+
+
 def _ran(contents: BundleContents, server: str, name: str) -> str:
-    """Where the pair was recorded, and what this very script said before the export."""
+    """Where the pair was recorded, and what this very script said before the export, if it was run then."""
     engine = plain_line(contents.environment.get("engine", "an unknown engine"))
     printed = [line for line in contents.replay_log.get(name, "").splitlines() if line.strip()]
-    said = f"run before the export, it printed: {plain_line(' '.join(printed[-2:]))}" if printed else "not run yet"
-    where = f" on {server}" if server and not engine.startswith(server) else ""
-    return f"Recorded on the engine {engine}; this script{where}: {said}"
+    said = f" Run before the export, it printed: {plain_line(' '.join(printed[-2:]))}" if printed else ""
+    asked = f" This script asks {server}." if server and not engine.startswith(server) else ""
+    return f"Recorded on the engine {engine}.{asked}{said}"
 
 
 def plain_line(value: object) -> str:

@@ -24,12 +24,14 @@ State = Literal["whole", "altered", "unreadable"]
 @dataclass(frozen=True, eq=False)
 class Verification:
     """What was found. `findings`: part -> what is wrong with it; `comparisons`: episode -> how its card differs from
-    what comparing its runs anew says, "" where both agree. `contents` is None where they cannot be read."""
+    what comparing its runs anew says, "" where both agree. `contents` is None where they cannot be read; `hint` is then
+    what a person can do."""
 
     state: State
     findings: Mapping[str, str] = field(default_factory=dict)
     comparisons: Mapping[str, str] = field(default_factory=dict)
     contents: BundleContents | None = None
+    hint: str = "Ask for the bundle again."
 
     @property
     def sentence(self) -> str:
@@ -47,14 +49,14 @@ def verify_bundle(path: Path) -> Verification:
     try:
         unpacked = unpack(path)
     except BundleError as error:
-        return Verification("unreadable", {CONTAINER: _clause(error)})
+        return Verification("unreadable", {CONTAINER: _clause(error)}, hint=error.hint)
     findings = {name: f"is damaged: {why}" for name, why in unpacked.damaged.items()}
     if MANIFEST in findings:
         return Verification("altered", findings)
     try:
         manifest = manifest_of(unpacked.parts.get(MANIFEST))
     except BundleError as error:
-        return Verification("unreadable", findings | {MANIFEST: _clause(error)})
+        return Verification("unreadable", findings | {MANIFEST: _clause(error)}, hint=error.hint)
     findings |= _checksums(manifest, unpacked)
     if unpacked.flaw:
         findings[CONTAINER] = f"is not as it was written: {unpacked.flaw}"

@@ -30,6 +30,9 @@ from app.trajectory.codec import WIRE_VERSION, compact, encode
 
 MANIFEST, SUMS, README = "manifest.json", "SHA256SUMS", "README.txt"
 
+_ZIP = b"PK\3\4"
+"""How every zip with a file in it begins."""
+
 
 @dataclass(frozen=True)
 class PreviewLine:
@@ -59,10 +62,9 @@ def write_bundle(
     """Write a bundle, with files made from it (reports, scripts) in `extra`, by name; returns its size in bytes.
 
     The file appears whole under its name or not at all, also where the disk is full or the process is killed. Raises
-    BundleError where it exists already (unless `replace`) or cannot be written.
+    BundleError where `check_target` does, or where it cannot be written.
     """
-    if target.exists() and not replace:
-        raise BundleError(f"{target.name} exists already.", "Choose another name, or say that it shall be replaced.")
+    check_target(target, replace=replace)
     data = pack(parts_of(contents, extra))
     try:
         _write_whole(target, data)
@@ -72,6 +74,23 @@ def write_bundle(
         hint = f"It needs {len(data):,} bytes; nothing was left behind." if full else "Choose another folder."
         raise BundleError(f"{target.name} cannot be written: {why}.", hint) from error
     return len(data)
+
+
+def check_target(target: Path, *, replace: bool) -> None:
+    """Raise BundleError where a bundle may not be written there: the file exists already (unless `replace`), or it is
+    anything else than a zip: a bundle never takes the place of recorded runs."""
+    if not target.exists():
+        return
+    if not replace:
+        raise BundleError(f"{target.name} exists already.", "Choose another name, or replace it with --force.")
+    try:
+        replaceable = target.is_file() and _first_bytes(target) in (b"", _ZIP)
+    except OSError as error:
+        raise BundleError(
+            f"{target.name} cannot be read: {error.strerror or error}.", "Choose another name."
+        ) from error
+    if not replaceable:
+        raise BundleError(f"{target.name} is no bundle, so it is not replaced.", "Choose another name.")
 
 
 def parts_of(contents: BundleContents, extra: Mapping[str, str | bytes] | None = None) -> dict[str, bytes]:
@@ -139,6 +158,11 @@ def _readme(contents: BundleContents) -> str:
         *CANNOT[contents.redaction],
     ]
     return "\n".join(lines) + "\n"
+
+
+def _first_bytes(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(len(_ZIP))
 
 
 def _write_whole(target: Path, data: bytes) -> None:

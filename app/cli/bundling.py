@@ -70,6 +70,8 @@ def export(
     if made is None:
         click.echo("Stopped; nothing was written.", err=True)
         sys.exit(130)
+    for key in session.open_questions(made.contents):
+        click.echo(f"Left open in the report: {QUESTIONS[key]} (--{key})", err=True)
     if as_json:
         click.echo(json.dumps(session.export_report(made, out), ensure_ascii=False))
     else:

@@ -11,6 +11,7 @@ import click
 
 from app import session
 from app.cli.terminal import EXISTING, explained, opened
+from app.trajectory.pair import PairRow
 from app.trajectory.piece_text import inert
 from app.trajectory.report import STEP_COLUMNS, is_finished, pair_report, row_report, step_rows, token_lines
 
@@ -38,9 +39,16 @@ def list_(file: Path, experiment: int | None, as_json: bool) -> None:
             return
         click.echo(inert(f"{info.title} ({info.created}, {info.status})"))
         for row in rows:
-            mark = "≈" if row.code == "drift" else {True: "◆", False: "○", None: "·"}[row.diverged]
-            valid = "" if row.valid is not False else "  [invalid]"
-            click.echo(inert(f"{mark} {row.episode_id:14} {row.headline}{valid}"))
+            click.echo(inert(f"{mark_of(row)} {row.episode_id:14} {row.headline}"))
+
+
+def mark_of(row: PairRow) -> str:
+    """The mark of a pair as in the window's table; what does not count is neither a fork nor equal."""
+    if row.valid is False:
+        return "?" if row.code == "unproven" else "✗"
+    if row.diverged is None:
+        return "…"
+    return {"equal": "○", "drift": "≈", "open": "…"}.get(row.code, "◆")
 
 
 @click.command()

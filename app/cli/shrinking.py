@@ -21,7 +21,13 @@ from app.trajectory.report import row_report
 @click.command()
 @click.argument("file", type=EXISTING)
 @click.option("--pair", "episode", required=True, metavar="EPISODE", help="Episode id, e.g. calendar-02.")
-@click.option("--budget-s", default=600.0, show_default=True, type=click.FloatRange(min=0), help="Seconds to search.")
+@click.option(
+    "--budget-s",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds to search, once the fork has shown again.",
+)
 @click.option("--experiment", type=int, help="The newest that ran the episode where absent.")
 @click.option("--out", type=FILE, help="The .forkpoint file for the result; FILE itself where absent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -56,6 +56,7 @@ _LEAST = {
 
 _REFUSED = frozenset((
     "-m", "--model", "-mu", "--model-url", "-dr", "--docker-repo", "-hf", "-hfr", "--hf-repo", "-hff", "--hf-file",
+    "-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf", "-mmu", "--mmproj-url",
     "-hft", "--hf-token", "--models-dir", "--models-preset", "--host", "--port", "--reuse-port", "--api-prefix",
     "--path", "--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file", "-a", "--alias", "--slot-save-path",
     "--log-file", "--log-disable", "--embedding", "--embeddings", "--rerank", "--reranking",
@@ -102,9 +103,15 @@ class ManagedSettings:
             if getattr(self, name) not in CACHE_TYPES:
                 known = ", ".join(CACHE_TYPES)
                 raise SettingsError(f"{name} {getattr(self, name)!r} is unknown.", f"Known are {known}.")
-        refused = sorted({word.split("=")[0] for word in self.arguments} & _REFUSED)
+        refused = sorted({flag for word in self.arguments if (flag := _flag(word)) in _REFUSED})
         if refused:
             raise SettingsError(
                 f"{', '.join(refused)} cannot be given as a further flag.",
                 "Forkpoint starts the server on this machine with the chosen model, without a key.",
             )
+
+
+def _flag(word: str) -> str:
+    """A flag as llama-server reads it: `--api_key` means `--api-key` to it."""
+    name = word.split("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name

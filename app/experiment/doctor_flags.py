@@ -44,8 +44,9 @@ def _llama_server(info: EngineInfo, model: str) -> str:
         words = ["llama-server", "--model", model]
         words += ["--ctx-size", str(info.settings.get("n_ctx") or info.n_ctx)]
         words += ["--parallel", "1"]
-    while "--cache-ram" in words:
-        at = words.index("--cache-ram")
-        del words[at : at + 2]
+    for flag in ("--cache-ram", "--slot-save-path"):  # the folder of saved slots would have to be there
+        while flag in words:
+            at = words.index(flag)
+            del words[at : at + 2]
     words = [word for word in words if word not in ("--no-cache-prompt", "--cache-prompt")]
     return shlex.join([*words, "--cache-ram", "0", "--no-cache-prompt"])

@@ -141,7 +141,9 @@ class PassRun:
             tools.tell(RequestStarted(trajectory_id, index, prompt))
             block, report = self._answer(trajectory_id, index, prompt)
             writer = f"{episode.id} r{index + 1}" + (f", run {self.repeat}" if self.follows else "")
-            spans = self.ledger.take(writer, prompt.ids, report.cached_tokens, report.chunks, block.token_ids)
+            # Where prompts are words, the server's counts are of other things than the ledger's positions.
+            cached = None if tools.info.capabilities.token_ids is False else report.cached_tokens
+            spans = self.ledger.take(writer, prompt.ids, cached, report.chunks, block.token_ids)
             if report.finish_reason == "cancelled":
                 tools.recorder.finish_request(trajectory_id, index, report, (), (), spans)
                 raise Stopped

@@ -134,7 +134,9 @@ class Passes:
     def _depth(self) -> int | None:
         """How many logprobs every step must have; None where this engine's steps may lack them."""
         info = self.tools.info
-        return self.tools.request.rivals if info.level == "ids" and info.capabilities.rivals is not False else None
+        can = info.capabilities
+        is_whole = info.level == "ids" and can.token_ids is not False and can.rivals is not False
+        return self.tools.request.rivals if is_whole else None
 
     def end(self, status: Status) -> None:
         """Mark those that still run as ended with `status`."""

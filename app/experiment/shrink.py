@@ -92,7 +92,7 @@ class _Hunt:
 
     def __init__(self, shrinker: Shrinker, engine: Engine, recorder: Recorder) -> None:
         self._request, self._tell, self._stop = shrinker.request, shrinker.tell, shrinker.stop
-        self._began = time.monotonic()
+        self._began = self._until = time.monotonic()
         self._info = engine.describe()
         self._asking = Asking(engine, self._request.sampling, self._stop)
         self._trials = Trials(self._asking, self._info, self._request.target)
@@ -129,6 +129,7 @@ class _Hunt:
                 )
             self._found = [start]
             self._tell(RunStarted(self._pair.begin(), self._pair.title, 1, 1, SHRINK))
+            self._until = time.monotonic() + self._request.budget_s
             with suppress(_OutOfTime):
                 self._search.run(self._forks)
             again = self._trials.play(self._search.best, anew=True)
@@ -143,7 +144,7 @@ class _Hunt:
         """Try one candidate; what was found before it is noted down first."""
         self._pair.note(self._search)
         self._tell(self._progress(f"trying {_TRYING[self._search.level]}"))
-        if time.monotonic() - self._began >= self._request.budget_s:
+        if time.monotonic() >= self._until:
             raise _OutOfTime
         playing = self._trials.forks(candidate)
         if playing is not None:

@@ -18,8 +18,8 @@ from app.trajectory.trajectory import ExperimentInfo
 class ShrinkRequest:
     """What to shrink, for how long, and where the result goes.
 
-    `reproducer` is that of a pair of `experiment`; `family` and `repeat` are its trajectories'. No try begins after
-    `budget_s` seconds of search. `near_tie` is in nats.
+    `reproducer` is that of a pair of `experiment`; `family` and `repeat` are its trajectories'. No try begins
+    later than `budget_s` seconds after the recorded fork has shown again. `near_tie` is in nats.
     """
 
     reproducer: Reproducer

@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 import numpy as np
 
 from app import __version__
-from app.bundle.format import BundleContents, Form, PairPart, Redaction
+from app.bundle.format import QUESTIONS, REDACTIONS, BundleContents, Form, PairPart, Redaction
 from app.bundle.redact import redacted
 from app.bundle.scrub import Machine, scrubbed
 from app.errors import BundleError
@@ -44,9 +44,14 @@ class ExportRequest:
 
 
 def gather(session: Session, request: ExportRequest) -> BundleContents:
-    """The pairs with all that belongs to them, scrubbed and redacted. Reads only. Raises StoreError or BundleError."""
+    """The pairs with all that belongs to them, scrubbed and redacted. Reads only. Raises StoreError or BundleError.
+
+    Of a session that is a bundle's: notes, logs and answers are kept, and so is what was taken out of it already.
+    """
     if not request.episodes:
         raise BundleError("No pair is chosen.", "Name one, e.g. --pair calendar-02.")
+    if (source := _source(session)) is not None:
+        request = _kept(request, source)
     info = session.experiment(request.experiment)
     reader = session.pair_reader(info.id)
     passes = {each.id: each for each in session.passes(info.id)}
@@ -61,6 +66,26 @@ def gather(session: Session, request: ExportRequest) -> BundleContents:
         form=request.form or form_of(info),
     )
     return redacted(scrubbed(contents, Machine.here()), request.redaction)
+
+
+def _source(session: Session) -> BundleContents | None:
+    """What the bundle that the session shows holds, None where it shows a file of data. Raises BundleError."""
+    found = session.verification
+    if found is not None and found.state != "whole":
+        raise BundleError(f"This bundle is not as it was written. {found.sentence}", "Ask for it again.")
+    return found.contents if found is not None else None
+
+
+def _kept(request: ExportRequest, source: BundleContents) -> ExportRequest:
+    """The request with what the bundle says already, where the person says nothing else."""
+    parts = {part.pair.cached.episode_id: part for part in source.pairs}
+    return replace(
+        request,
+        redaction=max(request.redaction, source.redaction, key=REDACTIONS.index),
+        answers={**source.answers, **{key: text for key, text in request.answers.items() if text}},
+        notes={name: request.notes.get(name) or part.note for name, part in parts.items()},
+        logs={name: request.logs.get(name) or part.log_excerpt for name, part in parts.items()},
+    )
 
 
 def _only(info: ExperimentInfo, names: tuple[str, ...]) -> ExperimentInfo:
@@ -121,6 +146,12 @@ def known_answers(info: ExperimentInfo) -> dict[str, str]:
     if info.environment.get("engine") == "embedded" and not build.get("gpu_offload"):
         answers["gpu"] = "none, this build computes on the CPU"
     return {key: answer for key, answer in answers.items() if answer}
+
+
+def open_questions(contents: BundleContents) -> list[str]:
+    """The keys of the questions that nobody answered; the embedded engine has no server to be asked about."""
+    embedded = contents.environment.get("engine") == "embedded"
+    return [key for key in QUESTIONS if key not in contents.answers and not (embedded and key == "launch")]
 
 
 def form_of(info: ExperimentInfo) -> Form:

@@ -15,8 +15,7 @@ from app.bundle.repro import repro_files
 from app.bundle.scan import Suspect, scan
 from app.bundle.scrub import Machine
 from app.bundle.verify import Verification, verify_bundle
-from app.bundle.write import PreviewLine, preview, write_bundle
-from app.errors import BundleError
+from app.bundle.write import PreviewLine, check_target, preview, write_bundle
 from app.session.bundle_contents import ExportRequest, gather
 from app.session.session import Session
 
@@ -66,8 +65,7 @@ def export_pairs(
     where `stop` was set before it was written. Raises StoreError or BundleError; nothing is left behind then.
     """
     stop = stop or threading.Event()
-    if target.exists() and not replace:
-        raise BundleError(f"{target.name} exists already.", "Choose another name, or say that it shall be replaced.")
+    check_target(target, replace=replace)
     made = prepare_export(session, request, run_scripts, tell, stop)
     if made is None:
         return None
@@ -88,7 +86,7 @@ def prepare_export(
     tell(f"Gathering {len(request.episodes)} pair{'s' * (len(request.episodes) != 1)}…")
     contents = gather(session, request)
     said: Mapping[str, str] = {}
-    if run_scripts is not None and request.redaction == "none" and (scripts := repro_files(contents)):
+    if run_scripts is not None and (scripts := repro_files(contents)):
         said = run_scripts(contents, scripts, tell, stop)
     if stop.is_set():
         return None

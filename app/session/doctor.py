@@ -21,7 +21,8 @@ class Examination:
     """One examination, under way at once. What it is at gathers in `said`; then `diagnosis` or `failure` is there.
 
     `target` is the URL of a server, "managed", "embedded", or a GGUF file for the embedded engine. The first evicts
-    what others have in that server's cache, so `server.allow_reset` must be set for it (SettingsError).
+    what others have in that server's cache, so `server.allow_reset` must be set for it (SettingsError,
+    as for a target that is none of these).
     """
 
     def __init__(
@@ -39,11 +40,16 @@ class Examination:
                 "The doctor evicts what others have in that server's cache.",
                 "Allow it with --allow-reset where that does no harm.",
             )
+        is_named = is_url(target) or target in ("embedded", "managed")
+        if not is_named and not FilePath(target).is_file():
+            raise SettingsError(
+                f"There is no file {target}, and it is no address of a server.",
+                "Give a GGUF file, managed, or a URL such as http://127.0.0.1:8080.",
+            )
         self.said: deque[str] = deque()
         self.diagnosis: Diagnosis | None = None
         self.failure: AppError | None = None
         self._stop = threading.Event()
-        is_named = is_url(target) or target in ("embedded", "managed")
         kind, file = (target, model) if is_named else ("embedded", FilePath(target))
 
         def work() -> None:

@@ -22,6 +22,8 @@ from app.session.replay import server_binary
 Tell = Callable[[str], None]
 
 _LOOK_AT_STOP_S = 0.1
+_STARTED_HERE = ("embedded", "llama-server")
+"""How the names of engines begin whose scripts can be run: a llama-server is started for them."""
 
 
 class ScriptRunner:
@@ -40,6 +42,10 @@ class ScriptRunner:
         self, contents: BundleContents, scripts: Mapping[str, str], tell: Tell, stop: threading.Event
     ) -> Mapping[str, str]:
         """What each script printed, with its exit code in the last line, by its name; {} where `stop` was set."""
+        engine = str(contents.environment.get("engine"))
+        if not engine.startswith(_STARTED_HERE):
+            tell(f"The repro scripts were not run: no {engine} is started here. Run {SERVER} against one, with --url.")
+            return {}
         try:
             model = self._find_model(contents)
         except AppError as error:
@@ -70,17 +76,16 @@ class ScriptRunner:
 
     @contextmanager
     def _server(self, contents: BundleContents, model: FilePath, tell: Tell, stop: threading.Event) -> Iterator[str]:
-        """The URL of a llama-server with the recorded settings, "" where none can be started or it is none's script."""
+        """The URL of a llama-server with the recorded settings, "" where none can be started."""
         from app.engine.llama_server.managed import ManagedServer
 
         server: ManagedServer | None = None
-        if str(contents.environment.get("engine")).startswith(("embedded", "llama-server")):
-            plan = contents.experiment.plan
-            try:
-                settings = replay_server(contents.environment, plan, self._binary or server_binary())
-                server = ManagedServer(model, settings, stop=stop, say=tell)
-            except AppError as error:
-                tell(f"The server forms were not run. {error}")
+        plan = contents.experiment.plan
+        try:
+            settings = replay_server(contents.environment, plan, self._binary or server_binary())
+            server = ManagedServer(model, settings, stop=stop, say=tell)
+        except AppError as error:
+            tell(f"The server forms were not run. {error}")
         try:
             yield server.url if server else ""
         finally:

@@ -56,7 +56,7 @@ class Session:
         """Read-only, checked first; one that was altered opens where its runs can still be read, and says so."""
         found = verify_bundle(path)
         if found.contents is None:
-            raise BundleError(f"{path.name} cannot be opened. {found.sentence}", "Ask for the bundle again.")
+            raise BundleError(f"{path.name} cannot be opened. {found.sentence}", found.hint)
         session = cls(path, "A bundle is read-only.", BundleReader(path, found.contents), near_tie)
         session.verification = found
         return session

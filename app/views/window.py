@@ -269,6 +269,7 @@ class MainWindow(QMainWindow):
         if bench is not None and has_pair:
             self.trial.find_server()
             can, why = bench.can_run_again()
+            bench.view.inspector.set_can_run_again(can, why)
             again = "" if can else why
             on_server = self.trial.why_not()
             bench.view.inspector.set_can_try(not on_server, on_server or WHAT)

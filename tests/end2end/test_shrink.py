@@ -28,7 +28,7 @@ def test_a_real_fork_shrinks_and_shows_again(tmp_path: Path) -> None:
     (episode,) = [pair["episode"] for pair in ran["pairs"] if pair["diverged"]]
     _, before = forkpoint("compare", file, "--episode", episode)
 
-    code, shrunk = forkpoint("shrink", file, "--pair", episode, "--budget-s", 15, "--out", small)
+    code, shrunk = forkpoint("shrink", file, "--pair", episode, "--budget-s", 10, "--out", small)
     assert (code, shrunk["ended"]) == (0, "shrunk")
     assert shrunk["tokens"]["now"] <= shrunk["tokens"]["before"] and shrunk["tries"] > 0
     assert shrunk["engine_seconds"] > 0.9 * shrunk["seconds"]

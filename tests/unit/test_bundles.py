@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from app import paths
-from app.bundle.format import BundleContents
+from app.bundle.format import REDACTIONS, BundleContents
 from app.bundle.repro import repro_files
 from app.bundle.write import write_bundle
 from app.cli import cli
@@ -188,6 +188,37 @@ def test_an_opened_bundle_can_be_exported_again_redacted(session: Session, tmp_p
         assert pair.cached.margins.tobytes() == original.cached.margins.tobytes(), "so it shows its plot"
 
 
+def test_a_bundle_exported_again_is_never_less_redacted_and_keeps_what_a_person_wrote(
+    session: Session, tmp_path: FilePath
+) -> None:
+    name = forked_in(session)
+    request = ExportRequest((name,), redaction="strict", notes={name: "It began last week."}, answers={"gpu": "none"})
+    export_pairs(session, request, tmp_path / "b.zip")
+    with closing(Session.open(tmp_path / "b.zip")) as bundle:
+        for level in REDACTIONS:
+            made = preview_export(bundle, ExportRequest((name,), redaction=level))
+            assert made.contents.redaction == "strict"
+            assert not [each.name for each in made.lines if "repro" in each.name], "its ids are made up"
+        assert made.contents.answers["gpu"] == "none" and made.contents.pairs[0].note == "It began last week."
+    repacked(tmp_path / "b.zip", tmp_path / "c.zip", {"report.md": b"All is well."})
+    with (
+        closing(Session.open(tmp_path / "c.zip")) as altered,
+        pytest.raises(BundleError, match="not as it was written"),
+    ):
+        preview_export(altered, ExportRequest((name,)))
+
+
+def test_a_bundle_of_a_newer_forkpoint_is_to_be_opened_with_one(session: Session, tmp_path: FilePath) -> None:
+    export_pairs(session, ExportRequest((forked_in(session),)), tmp_path / "b.zip")
+    newer = (
+        zipfile.ZipFile(tmp_path / "b.zip").read("manifest.json").replace(b'"format_version":1', b'"format_version":2')
+    )
+    repacked(tmp_path / "b.zip", tmp_path / "c.zip", {"manifest.json": newer})
+    with pytest.raises(BundleError, match="written by a newer Forkpoint") as caught:
+        Session.open(tmp_path / "c.zip")
+    assert caught.value.hint == "Open it with a newer Forkpoint."
+
+
 def test_an_altered_bundle_opens_and_says_so_and_one_without_runs_does_not_open(
     session: Session, tmp_path: FilePath
 ) -> None:
@@ -230,12 +261,33 @@ def test_export_and_verify_speak_json_and_exit_by_what_they_found(sample: FilePa
 def test_an_export_does_not_replace_a_file_unless_forced(sample: FilePath, tmp_path: FilePath) -> None:
     with closing(Session.open(sample)) as session:
         names = ",".join(names_in(session))
-    (tmp_path / "b.zip").write_text("mine")
+    (tmp_path / "b.zip").touch()
     export = ("export", sample, "--pair", names, "--out", tmp_path / "b.zip", "--no-verify")
     code, _, told = command(*export)
     assert code == 2
     assert "b.zip exists already" in told
     assert command(*export, "--force")[0] == 0
+
+
+def test_an_export_says_which_questions_nobody_answered(sample: FilePath, tmp_path: FilePath) -> None:
+    with closing(Session.open(sample)) as session:
+        name = forked_in(session)
+    export = ("export", sample, "--pair", name, "--out", tmp_path / "b.zip", "--no-verify", "--force")
+    _, _, told = command(*export)
+    left = [line for line in told.splitlines() if line.startswith("Left open")]
+    assert left == ["Left open in the report: Where can the model file be had? (--link)"], "no server, no launch line"
+    _, _, told = command(*export, "--link", "where it is")
+    assert "Left open" not in told
+
+
+def test_an_export_never_takes_the_place_of_the_runs_it_is_made_of(sample: FilePath) -> None:
+    with closing(Session.open(sample)) as session:
+        names = ",".join(names_in(session))
+    code, _, told = command("export", sample, "--pair", names, "--out", sample, "--no-verify", "--force")
+    assert code == 2
+    assert f"{sample.name} is no bundle, so it is not replaced" in told
+    with closing(Session.open(sample)) as session:
+        assert ",".join(names_in(session)) == names
 
 
 @pytest.mark.parametrize("redact", ["light", "strict"])
@@ -288,7 +340,7 @@ def test_what_a_bundle_plans_is_never_run_whatever_program_path_or_server_it_nam
     with closing(Session.open(tmp_path / "b.zip")) as bundle:
         with pytest.raises(StoreError, match="plan is never run"):
             run_again(bundle, bundle.pair(info.id, name), info.id)
-        with pytest.raises(StoreError, match="plan is never run"):
+        with pytest.raises(StoreError, match="A bundle is not shrunk"):
             shrink(bundle, name, 10.0, out=tmp_path / "s.forkpoint")
     with pytest.raises(StoreError, match="plan is never run"):
         resume_run(tmp_path / "b.zip", info.id)

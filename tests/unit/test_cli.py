@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from app.cli.reading import mark_of
 from app.cli.terminal import Progress, finish_run
 from app.session import RunHandle
 from app.trajectory.events import Event, PairCompared
@@ -59,3 +60,10 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
 def test_a_pair_that_is_compared_again_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     Progress().show_all(deque([PairCompared(ROW), PairCompared(ROW)]))
     assert capsys.readouterr().err == "files-00: No fork.\n"
+
+
+def test_a_list_marks_pairs_as_the_window_does_and_none_that_does_not_count_as_equal() -> None:
+    no_answer = replace(ROW, valid=False, code="unproven")
+    rows = [ROW, replace(ROW, code="drift"), replace(ROW, diverged=True, code="N"), no_answer,
+            replace(ROW, valid=False, code="invalid"), replace(ROW, diverged=None, code="open")]  # fmt: skip
+    assert [mark_of(row) for row in rows] == ["○", "≈", "◆", "?", "✗", "…"]

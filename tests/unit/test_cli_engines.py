@@ -84,5 +84,12 @@ def test_a_model_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     assert "none.gguf" in missing.output and "Traceback" not in missing.output
 
 
+@pytest.mark.parametrize("typed", ["127.0.0.1:8080", "managd"])
+def test_what_is_neither_an_address_nor_a_file_says_how_either_is_given(typed: str) -> None:
+    refused = invoke("doctor", typed)
+    assert refused.exit_code == 2
+    assert "no address of a server" in refused.output and "http://127.0.0.1:8080" in refused.output
+
+
 def test_a_repeat_with_one_run_is_refused() -> None:
     assert "repeat is 1" in invoke("run", "--kind", "repeat", "--repeat", "1").output

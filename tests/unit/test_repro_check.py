@@ -57,6 +57,15 @@ def test_scripts_are_not_run_with_another_model(model: FilePath) -> None:
     ]  # fmt: skip
 
 
+def test_scripts_for_a_server_that_is_not_started_here_are_not_run_and_it_is_said_how_to(model: FilePath) -> None:
+    made, told = contents(model), list[str]()
+    vllm = replace(made, experiment=replace(made.experiment, environment=dict(ENVIRONMENT) | {"engine": "vllm"}))
+    assert ScriptRunner(model)(vllm, {SERVER: SAYS}, told.append, threading.Event()) == {}
+    assert told == [
+        "The repro scripts were not run: no vllm is started here. Run repro_server.py against one, with --url."
+    ]
+
+
 def test_a_stop_ends_a_script_within_a_second_and_nothing_is_said_to_have_been_printed(
     model: FilePath, tmp_path: FilePath
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_fork_is_tried_on_a_server_of_our_own_and_its_answer_stays(make_window
     qtbot.waitUntil(lambda: "… llama-server: cached path: warm-up request 1 of 2…" in said(window))
     assert window.actions_by_name["stop"].isEnabled()
     assert not window.actions_by_name["try_on_server"].isEnabled()
+    assert not view_of(window).inspector._ask.run_again.isEnabled()
     run.inbox.append(Replayed(f"{episode}, request 3, token 17", result("reproduced", "Same two tokens.")))
     run.inbox.append(RunEnded(1, "replayed"))
     qtbot.waitUntil(lambda: not window.control.running)

@@ -72,6 +72,25 @@ def test_a_real_run_fills_the_table_and_stands_on_its_fork(
     assert bench.table.current_row() is not None
 
 
+def test_a_run_served_twice_shows_its_two_runs_by_name(
+    window: MainWindow, play: Callable[[ScriptedEngine], None], qtbot: QtBot, tmp_path: Path
+) -> None:
+    play(ScriptedEngine(forking))
+    window.runs.start(RunRequest(episodes="0-1", kind="repeat", repeat=2, out=tmp_path / "r.forkpoint"))
+    bench = window.bench()
+    headlines = set()
+    window.control.pairs_changed.connect(lambda _keys: headlines.add(bench.view.verdict.text().splitlines()[0]))
+    qtbot.waitUntil(lambda: not window.control.running, timeout=30_000)
+    assert any("on the second run" in line or "the second run goes on" in line for line in headlines)
+    view = bench.view
+    assert view.pair is not None
+    assert view.pair.comparison.is_run_to_run
+    assert [header.title.text() for header in view.panes.headers.values()] == ["◆  Second run", "●  First run"]
+    assert "Served again by the same server" in view.verdict.text()
+    sides = [layout_side.requests for layout_side in view.panes._layout.sides.values() if layout_side is not None]
+    assert len(sides) == 2, "both runs stand side by side"
+
+
 def test_an_engine_that_dies_leaves_what_was_recorded_and_can_be_gone_on_with(
     window: MainWindow, play: Callable[[ScriptedEngine], None], qtbot: QtBot, tmp_path: Path
 ) -> None:

@@ -17,7 +17,8 @@ def failure(error: httpx.RequestError, url: str, settings: ServerSettings, *, be
     if isinstance(error, httpx.ConnectTimeout):
         return EngineDied(
             f"{url} did not take the connection within {settings.connect_timeout_s:g} s.",
-            "Is the machine up, and does a firewall let the port through?",
+            "Is the machine up, and does a firewall let the port through?"
+            + " A server without TLS wants http://." * url.startswith("https:"),
         )
     if isinstance(error, httpx.TimeoutException):
         return EngineDied(

@@ -49,6 +49,7 @@ class LlamaServerEngine:
         self._pieces = found.pieces
         self._written: dict[int, bytes] = {}
         self._connections = server.connections
+        self._named = ""
         self._info = _info(found, settings)
         self.history = 0
 
@@ -101,13 +102,20 @@ class LlamaServerEngine:
     # For its States.
 
     def complete(self, body: Mapping[str, object], stop: StopFlag) -> tuple[Mapping[str, Any], str | None]:
-        """One answer as raw JSON, and a sentence where another model or build may have given it."""
+        """One answer as raw JSON, and a sentence where another model or build may have given it.
+
+        A new connection may lead to another server, and so may a kept one, where a gateway holds it: an answer names
+        its model.
+        """
         raw = as_mapping(self._server.post("/completion", body, stop=stop).json())
-        if self._server.connections == self._connections:
+        named = str(raw.get("model", ""))
+        self._named = self._named or named
+        if self._server.connections == self._connections and named == self._named:
             return raw, None
         now = identity_of(as_mapping(self._server.get("/props", stop=stop).json()))
         self._connections = self._server.connections
-        return raw, self._identity.changed_to(now)
+        renamed = None if named == self._named else f"the answer is another model's: {self._named} -> {named}"
+        return raw, self._identity.changed_to(now) or renamed
 
     def piece(self, token_id: int) -> bytes:
         """The raw bytes of a token, control tokens written out."""
@@ -127,7 +135,7 @@ class LlamaServerEngine:
         if len(prompt) >= n_ctx:
             raise ContextOverflow(
                 f"The prompt has {len(prompt):,} tokens; the server's context holds {n_ctx:,}.",
-                "Start the server with a larger --ctx-size, or use shorter episodes.",
+                "Give it a larger context (--ctx-size, here --n-ctx), or use shorter episodes.",
             )
         wrong = prompt[(prompt < 0) | (prompt >= n_vocab)] if isinstance(n_vocab, int) else prompt[prompt < 0]
         if len(wrong):

@@ -146,7 +146,7 @@ def _overflow(error: ServerRefused) -> ContextOverflow | None:
         return None
     return ContextOverflow(
         f"The prompt has {told.get('n_prompt_tokens')} tokens; the server's context holds {told.get('n_ctx')}.",
-        "Start the server with a larger --ctx-size, or use shorter episodes.",
+        "Give it a larger context (--ctx-size, here --n-ctx), or use shorter episodes.",
     )
 
 

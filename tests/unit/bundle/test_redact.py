@@ -2,21 +2,22 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 
 import numpy as np
 import pytest
 
-from app.bundle.format import CANNOT, BundleContents, Redaction
+from app.bundle.format import CANNOT, BundleContents, PairPart, Redaction
 from app.bundle.parts import data_parts
 from app.bundle.redact import redacted
 from app.bundle.repro import repro_files
 from app.bundle.verify import verify_bundle
 from app.bundle.write import parts_of
 from app.trajectory.step import NO_ID, IdArray, shared_length
-from app.trajectory.trajectory import Trajectory
-from tests.unit.bundle.made_bundles import bundle_in, contents_of_two_pairs
+from app.trajectory.trajectory import Span, Trajectory
+from tests.unit.bundle.made_bundles import bundle_in, contents_of_two_pairs, pair_of
 
 LEVELS: tuple[Redaction, ...] = ("light", "strict")
 TEXTS = (
@@ -153,6 +154,42 @@ def test_whether_calls_changed_stays_to_be_seen_but_not_what_was_called() -> Non
         calls = [[c.name for r in run.requests for c in r.calls] for run in runs(redacted(contents, level))]
         assert calls[0] == ["call 1", "call 2", "call 3"]  # three hours, as on the other path
         assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_import_is_no_longer_called_after_its_file(tmp_path: FilePath, level: Redaction) -> None:
+    contents = contents_of_two_pairs()
+    names = {"made-00": "imported-merger", "made-01": "imported-merger-talks", "made-09": "imported-budget"}
+    parts = tuple(_called(part, names) for part in contents.pairs)
+    plan = dict(contents.experiment.plan) | {"episode_ids": list(names.values())[:2], "out": "merger.forkpoint"}
+    info = replace(contents.experiment, title="shrink · imported-merger", plan=plan)
+    made = redacted(replace(contents, experiment=info, pairs=parts), level)
+    for name, data in parts_of(made).items():
+        assert b"merger" not in data and b"budget" not in data and "merger" not in name, name
+    assert made.experiment.title == "shrink · imported-1"
+    assert [part.pair.comparison.episode_id for part in made.pairs] == ["imported-1", "imported-2"]
+    assert [warm_up.writer for warm_up in made.pairs[1].history] == ["imported-3 r1", "imported-3 r2"]
+    found = verify_bundle(bundle_in(tmp_path, made))
+    assert found.state == "whole" and found.comparisons.keys() == {"imported-1", "imported-2"}
+
+
+def _called(part: PairPart, names: Mapping[str, str]) -> PairPart:
+    """The pair with other names of its episodes, in its runs, passes, spans and history."""
+    pair, order = part.pair, tuple(names.values())
+    mine = names[pair.cached.episode_id]
+
+    def run(side: Trajectory) -> Trajectory:
+        spans = (Span(0, 1, "decode", f"{mine} r1, run 2"),)
+        return replace(side, episode_id=mine, requests=tuple(replace(r, spans=spans) for r in side.requests))
+
+    history = tuple(replace(one, writer=one.writer.replace("made-09", names["made-09"])) for one in part.history)
+    return replace(
+        part,
+        pair=pair_of(run(pair.cached), run(pair.recompute)),
+        cached_pass=replace(part.cached_pass, episode_ids=order, invalid_reasons=(f"{mine} r1 was cut.",)),
+        recompute_pass=replace(part.recompute_pass, episode_ids=order),
+        history=history,
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)

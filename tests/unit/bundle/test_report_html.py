@@ -190,6 +190,12 @@ def test_several_pairs_have_an_index_and_a_long_episode_a_close_up() -> None:
     assert all("fork-mark" in plot and len(plot) < 80_000 for plot in plots)
 
 
+@pytest.mark.parametrize(("fork_step", "anchor"), [(3, "end"), (11, "start")])
+def test_the_near_ties_label_keeps_off_the_forks_line(fork_step: int, anchor: str) -> None:
+    pair = forked(requests=2, steps_each=12, fork_request=1, fork_step=fork_step)
+    assert f'text-anchor="{anchor}">near tie' in report_html(contents_of(part_of(pair)))
+
+
 def test_where_no_margin_was_reported_the_page_says_so() -> None:
     sides = [
         replace(

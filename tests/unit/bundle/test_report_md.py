@@ -52,6 +52,14 @@ def test_facts_fill_the_fields() -> None:
     assert "slot 0: reuse 41" in filled["Relevant log output"]
 
 
+def test_imported_conversations_are_in_the_data_and_not_in_the_issue() -> None:
+    made = contents_of(part_of(forked()))
+    plan = dict(made.experiment.plan) | {"imported_episodes": [{"id": "x", "turns": ["a whole conversation"]}]}
+    made = replace(made, experiment=replace(made.experiment, plan=plan))
+    assert "a whole conversation" not in report_md(made)
+    assert "`rivals`" in report_md(made), "how it was run is told"
+
+
 def test_what_was_asked_of_the_person_stands_in_its_field() -> None:
     answers = {"gpu": "RTX 4090", "launch": "llama-server -m small.gguf", "link": "where it is"}
     filled = fields(report_md(contents_of(part_of(forked()), answers=answers), "llama.cpp"))
@@ -125,6 +133,13 @@ def test_a_redacted_report_says_what_it_cannot_do(level: Redaction) -> None:
     assert all(sentence in markdown for sentence in CANNOT[level])
     assert "repro*" not in markdown and "secret log" not in markdown and "Tuesday" not in markdown
     assert "**fork**" in markdown
+
+
+def test_where_there_are_no_scripts_the_person_is_told_why_and_the_reader_is_not() -> None:
+    report = report_md(contents_of(part_of(of_every_kind()[2])))
+    assert "<!-- the bundle holds no scripts: the two paths part by their length, not at a sampled token. -->" in report
+    assert "no scripts" not in prose(report)
+    assert "no scripts" not in report_md(contents_of(part_of(forked())))
 
 
 def test_scripts_are_named_where_there_are_any() -> None:

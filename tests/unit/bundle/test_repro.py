@@ -125,10 +125,11 @@ def test_templates_are_whole_scripts_and_their_lines_are_kept() -> None:
 
 def test_a_script_says_what_it_printed_before_the_export() -> None:
     name = f"{FOLDER}/{SERVER}"
-    assert data_of(repro_files(contents())[name])["ran"].endswith("this script on llama-server: not run yet")
+    ran = data_of(repro_files(contents())[name])["ran"]
+    assert ran == "Recorded on the engine embedded. This script asks llama-server."  # no word on a run: this may be one
     printed = {name: "warm-up\nThe fork shows at token 6.\nexit code 0"}
     ran = data_of(repro_files(replace(contents(), replay_log=printed))[name])["ran"]
-    assert ran.endswith("run before the export, it printed: The fork shows at token 6. exit code 0")
+    assert ran.endswith("Run before the export, it printed: The fork shows at token 6. exit code 0")
 
 
 @pytest.mark.parametrize("engine", ["embedded", "vllm"])
@@ -238,3 +239,11 @@ def test_the_launch_command_names_the_model_by_its_file_name_and_the_recorded_se
     )
     assert launch_command(environment, "vllm").startswith("vllm serve 'a b.gguf' ")
     assert launch_command(environment, "") == ""
+
+
+def test_the_launch_command_of_a_vllm_tells_the_served_name_from_the_models_and_the_recorded_settings() -> None:
+    settings = {"n_ctx": 4096, "dtype": "torch.bfloat16", "block_size": 32, "seed": 0, "enforce_eager": True}
+    assert launch_command({"settings": settings, "model": {"name": "small (a model)"}}, "vllm") == (
+        "vllm serve 'a model' --enable-prefix-caching --enable-prompt-tokens-details --served-model-name small "
+        "--dtype bfloat16 --max-model-len 4096 --block-size 32 --seed 0 --enforce-eager"
+    )

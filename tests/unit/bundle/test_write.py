@@ -61,12 +61,27 @@ def test_sha256sum_can_check_an_unpacked_bundle(tmp_path: FilePath) -> None:
 
 def test_a_file_that_is_there_is_replaced_only_when_told_so(tmp_path: FilePath) -> None:
     target = tmp_path / "b.zip"
-    target.write_text("mine")
+    with zipfile.ZipFile(target, "w") as other:
+        other.writestr("mine", "")
+    before = target.read_bytes()
     with pytest.raises(BundleError, match=r"b\.zip exists already"):
         write_bundle(contents_of_two_pairs(), target)
-    assert target.read_text() == "mine"
+    assert target.read_bytes() == before
     write_bundle(contents_of_two_pairs(), target, replace=True)
-    assert zipfile.is_zipfile(target)
+    assert "mine" not in zipfile.ZipFile(target).namelist()
+
+
+def test_nothing_but_a_zip_or_an_empty_file_is_replaced(tmp_path: FilePath) -> None:
+    target = tmp_path / "mine.forkpoint"
+    target.write_bytes(b"SQLite format 3\0")
+    with pytest.raises(BundleError, match=r"mine\.forkpoint is no bundle, so it is not replaced"):
+        write_bundle(contents_of_two_pairs(), target, replace=True)
+    with pytest.raises(BundleError, match="is no bundle"):
+        write_bundle(contents_of_two_pairs(), tmp_path, replace=True)
+    assert target.read_bytes() == b"SQLite format 3\0"
+    assert list(tmp_path.iterdir()) == [target]
+    (tmp_path / "new.zip").touch()
+    assert write_bundle(contents_of_two_pairs(), tmp_path / "new.zip", replace=True) > 0
 
 
 def test_a_full_disk_leaves_no_half_bundle_and_no_rubbish(tmp_path: FilePath) -> None:

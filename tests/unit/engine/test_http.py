@@ -20,6 +20,7 @@ from tests.unit.engine.broken_server import (
     answer,
     by_path,
     flood,
+    hang,
     raw,
     reset,
 )
@@ -97,6 +98,14 @@ def test_an_unknown_certificate_is_refused_in_a_sentence() -> None:
     with BrokenServer(answer({}), tls=True) as broken:
         server = Server(broken.url, ServerSettings())
         with pytest.raises(EngineDied, match=r"No TLS connection.*SSL_CERT_FILE"):
+            server.get("/props")
+        server.close()
+
+
+def test_https_to_a_plain_server_says_that_it_may_want_http() -> None:
+    with BrokenServer(hang()) as plain:
+        server = Server(f"https://127.0.0.1:{plain.port}", ServerSettings(connect_timeout_s=0.3))
+        with pytest.raises(EngineDied, match="A server without TLS wants http://"):
             server.get("/props")
         server.close()
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.engine.base import GenerateRequest, Sampling
@@ -22,6 +24,7 @@ from app.engine.settings import EmbeddedSettings
 from app.errors import EngineDied, EngineError
 from app.trajectory.step import as_ids
 from app.trajectory.trajectory import RequestReport
+from tests.unit.engine.broken_server import BrokenServer, Received, answer
 from tests.unit.engine.conversation import TURNS, Answer, ask, converse, first_prompt, next_prompt
 from tests.unit.engine.llama_servers import REMOTE, remote
 from tests.unit.engine.tiny_models import write_sliding_window_model
@@ -39,9 +42,9 @@ def _both_paths(engine: LlamaServerEngine | EmbeddedEngine) -> tuple[list[Answer
     cached = converse(engine, state)
     state.close()
     fresh = []
-    for answer in cached:
+    for turn in cached:
         state = engine.open_state()
-        fresh.append(ask(state, answer.prompt))
+        fresh.append(ask(state, turn.prompt))
         state.close()
     return cached, fresh
 
@@ -252,6 +255,26 @@ def test_a_restart_with_another_model_makes_the_request_a_problem_that_names_bot
         assert report.problem is not None
         assert "restarted with another model" in report.problem
         assert f"{model_path.name} -> other.gguf" in report.problem
+
+
+def test_another_model_behind_a_gateway_that_keeps_the_connection_is_a_problem(
+    model_path: Path, tmp_path: Path, start: Start
+) -> None:
+    backend = start(model_path)
+
+    def gateway(connection: socket.socket, request: Received) -> None:
+        passed = httpx.request(request.method, backend.url + request.target, content=request.body, timeout=60)
+        answer(passed.content, f"{passed.status_code} {passed.reason_phrase}")(connection, request)
+
+    with BrokenServer(gateway) as front:
+        engine = LlamaServerEngine(Server(front.url, REMOTE), REMOTE)
+        first = ask(engine.open_state(), first_prompt(engine), 6)
+        backend = start(write_sliding_window_model(tmp_path / "other.gguf"))
+        later = [ask(engine.open_state(), list(range(3, 30)), 3).report.problem for _ in range(2)]
+        engine.close()
+    assert first.report.problem is None
+    for problem in later:  # each of them, not only the one that met the change
+        assert problem is not None and f"{model_path.name} -> other.gguf" in problem
 
 
 def test_a_stop_reaches_the_server_which_is_free_at_once(remote_engine: LlamaServerEngine) -> None:

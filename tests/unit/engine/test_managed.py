@@ -64,6 +64,8 @@ def test_the_command_names_every_setting_by_the_server_s_own_flags() -> None:
         ({"cache_type_v": "q3"}, "cache_type_v 'q3'"),
         ({"arguments": ("--api-key", "secret")}, "--api-key cannot be given"),
         ({"arguments": ("--api-key=secret",)}, "--api-key cannot be given"),
+        ({"arguments": ("--api_key", "secret")}, "--api-key cannot be given"),  # llama-server takes it for the same
+        ({"arguments": ("-hfd", "a/b", "--mmproj_url", "c")}, "--mmproj-url, -hfd cannot be given"),
         ({"arguments": ("--host", "0.0.0.0", "-hf", "a/b")}, "--host, -hf cannot be given"),
     ],
 )  # fmt: skip

@@ -241,7 +241,7 @@ def test_the_json_object_holds_everything_that_was_found() -> None:
 
 
 def test_the_command_keeps_what_is_known_of_the_servers_own() -> None:
-    typed = "llama-server --model m.gguf --port 8080 --cache-ram 512 --parallel 2"
+    typed = "llama-server --model m.gguf --port 8080 --cache-ram 512 --slot-save-path slots/ --parallel 2"
     info = replace(Patient().describe(), settings={"command": typed})
     assert command_for(info, 1)[0] == (
         "llama-server --model m.gguf --port 8080 --parallel 2 --cache-ram 0 --no-cache-prompt"
