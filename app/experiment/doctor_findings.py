@@ -68,7 +68,7 @@ class Case:
         if info.level != "ids":
             reasons.append(f"its answers can be compared by {info.level} only")
         if self.lacking:
-            reasons.append(f"logprobs are missing in {self.lacking} of {self.asked} answers")
+            reasons.append(f"logprobs or rivals are missing in {self.lacking} of {self.asked} answers")
         if info.capabilities.recompute is False:
             reasons.append("no request can be kept from its cache")
         if any(asked.cached for probe in probes for asked in (*probe.opening, *probe.recompute)):

@@ -22,8 +22,8 @@ RIVALS = 5
 MAX_TOKENS = 32
 MOST_TRIES = 8
 TILE = 16
-"""Seen on llama.cpp: of a prompt that fills whole tiles of its kernels the last token gets the very bits that it gets when
-it is evaluated alone, so a multiple of this hides what every other length shows."""
+"""Seen on llama.cpp: where a prompt fills whole tiles of its kernels, its last token gets the very bits that it gets
+when it is evaluated alone. A multiple of this hides what every other length shows."""
 
 LEAST_STEPS = 4
 """An answer to A of fewer tokens shows too little: another A is taken."""

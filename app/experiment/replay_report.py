@@ -49,7 +49,7 @@ def replay_lines(result: ReplayResult, pair: Pair) -> Iterator[str]:
     for difference in result.differences:
         recorded, here = _apart(difference.recorded, difference.here)
         yield f"  {difference.name}: recorded {recorded}, here {here}"
-    if not result.differences:
+    if not result.differences and result.served:  # else nothing was looked at
         yield "  engine, build, model and settings are as recorded"
     for one in result.served:
         said = "" if one.deviates_at is None else f", another answer than recorded from token {one.deviates_at + 1} on"

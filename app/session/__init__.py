@@ -14,7 +14,7 @@ from app.experiment.plans import DEMO_SECONDS, RunRequest, choose, without_passw
 from app.experiment.replay_report import exit_code as replay_exit_code
 from app.experiment.replay_report import replay_lines, replay_report
 from app.experiment.summary_report import summary_lines, summary_report
-from app.session.bundle_contents import ExportRequest, form_of, known_answers, log_excerpt
+from app.session.bundle_contents import ExportRequest, form_of, known_answers, log_excerpt, open_questions
 from app.session.bundles import (
     Prepared,
     export_pairs,
@@ -91,6 +91,7 @@ __all__ = [
     "mark",
     "marks_of",
     "model_of",
+    "open_questions",
     "prepare_export",
     "preview_export",
     "probe_lines",

@@ -152,8 +152,8 @@ class ReplayHere(QDialog):
 
 
 def _differences(result: ReplayResult) -> str:
-    if not result.differences:
-        return "Engine, build, model and settings are as recorded."
+    if not result.differences:  # of a replay that was refused nothing was looked at
+        return "Engine, build, model and settings are as recorded." if result.served else ""
     lines = [f"{each.name}: recorded {_short(each.recorded)}, here {_short(each.here)}" for each in result.differences]
     more = len(lines) - MOST_LINES
     return "\n".join(["Other than recorded:", *lines[:MOST_LINES], *([f"… and {more} more"] if more > 0 else [])])

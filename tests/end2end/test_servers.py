@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from app.engine.default_model import default_model
 from app.engine.llama_server.managed import ManagedServer
+from app.engine.server_settings import KEY_VARIABLE
 from app.session import Session
 from app.trajectory.pair import Pair
 from app.trajectory.trajectory import Trajectory
+from tests.unit.engine.broken_server import BrokenServer, Received, answer
 from tests.unit.engine.llama_servers import llama_server_binary, settings
 from tests.unit.engine.real_servers import llama_cpp_python
 
@@ -93,6 +98,43 @@ def test_a_pair_runs_on_a_llama_server_elsewhere(talk: Path, tmp_path: Path) -> 
     assert pair.comparison.valid, pair.comparison.problems
     assert [cached for cached, _ in counts(pair.recompute)] == [0, 0, 0]
     assert all(cached for cached, _ in counts(pair.cached)[1:])
+
+
+def test_a_key_opens_a_gateway_below_a_path_and_lies_nowhere_afterwards(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, wrong = "sk-forkpoint-0123456789", "sk-mistyped-9876543210"
+    for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "home"))
+
+    def gateway(connection: socket.socket, request: Received) -> None:
+        if request.headers.get("authorization") != f"Bearer {key}":
+            told = request.headers.get("authorization", "nothing")  # some say a wrong key back
+            answer({"error": {"message": f"{told} opens nothing"}}, "401 Unauthorized")(connection, request)
+            return
+        passed = httpx.request(
+            request.method, url + request.target.removeprefix("/llm/a"), content=request.body, trust_env=False
+        )
+        answer(passed.content, f"{passed.status_code} {passed.reason_phrase}")(connection, request)
+
+    words = ("run", "--import", talk, "--max-tokens", 8, "--repeat", 1, "--out", tmp_path / "run.forkpoint")
+    with llama_server() as url, BrokenServer(gateway) as front:
+        there = ("--engine", f"{front.url}/llm/a/")
+        keyless = forkpoint(*words, *there, code=2)
+        monkeypatch.setenv(KEY_VARIABLE, wrong)
+        refused = forkpoint(*words, *there, code=2)
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        done = forkpoint(*words, *there)
+    assert "wants an API key" in keyless.stderr and KEY_VARIABLE in keyless.stderr
+    assert f"does not accept the API key from {KEY_VARIABLE}" in refused.stderr
+    exported = forkpoint(
+        "export", tmp_path / "run.forkpoint", "--pair", "imported-animals", "--out", tmp_path / "f.zip"
+    )
+    with zipfile.ZipFile(tmp_path / "f.zip") as bundle:
+        bundle.extractall(tmp_path / "bundle")
+    said = "".join(each.stdout + each.stderr for each in (keyless, refused, done, exported))
+    kept = [said.encode(), *(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())]
+    assert len(kept) > 10 and not any(secret.encode() in data for data in kept for secret in (key, wrong))
 
 
 def test_on_llama_cpp_pythons_server_a_pair_stays_unproven_and_a_repeat_counts(talk: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Evidence:
             "prompt_n": answer.evaluated,
             "tokens_evaluated": answer.prompt,
             "tokens_predicted": answer.predicted,
+            "tokens_cached": answer.left,
             "cache_n_expected": self._expected,
         }
         return {name: count for name, count in counts.items() if count is not None}
@@ -61,6 +62,13 @@ class Evidence:
             yield f"the server saw a prompt of {answer.prompt} tokens instead of {self._total}"
         if answer.predicted not in (None, len(answer.ids)):
             yield f"the server sampled {answer.predicted} tokens and returned {len(answer.ids)}"
+        left = self._total + len(answer.ids) - 1  # the last token was sampled and not evaluated
+        # Of a draft, more may have been evaluated than was returned.
+        if answer.left is not None and (answer.left < left or (answer.left > left and not answer.drafted)):
+            yield (
+                f"the slot held {answer.left} tokens at the end of the answer instead of {left}: another request was "
+                "let into it meanwhile, and what was sampled since rests on other tokens"
+            )
         if answer.slot not in (None, SLOT):
             yield f"slot {answer.slot} answered instead of slot {SLOT}"
         if answer.stray:

@@ -30,8 +30,9 @@ class Entry:
 class Completion:
     """One answer: sampled ids, one Entry or None for each, and the counts as the server gives them (None: absent).
 
-    `cached` and `evaluated` are prompt tokens, `predicted` sampled ones; times are milliseconds. `stray` says that the
-    probability entries do not follow the ids, so that none of them could be used.
+    `cached` and `evaluated` are prompt tokens, `predicted` sampled ones, `left` all that the slot held at the end (the
+    server's `tokens_cached`), `drafted` those that a draft model proposed; times are milliseconds. `stray` says that
+    the probability entries do not follow the ids, so that none of them could be used.
     """
 
     ids: tuple[int, ...]
@@ -42,6 +43,8 @@ class Completion:
     evaluated: int | None
     prompt: int | None
     predicted: int | None
+    left: int | None
+    drafted: int | None
     stop_type: str
     prefill_ms: float | None
     decode_ms: float | None
@@ -63,6 +66,8 @@ def read_completion(raw: object) -> Completion:
         evaluated=count_of(timings.get("prompt_n")),
         prompt=count_of(answer.get("tokens_evaluated")),
         predicted=count_of(answer.get("tokens_predicted")),
+        left=count_of(answer.get("tokens_cached")),
+        drafted=count_of(timings.get("draft_n")),
         stop_type=str(answer.get("stop_type", "")),
         prefill_ms=_time(timings.get("prompt_ms")),
         decode_ms=_time(timings.get("predicted_ms")),

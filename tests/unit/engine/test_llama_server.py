@@ -107,6 +107,31 @@ def test_a_slot_that_is_busy_with_somebody_else_is_waited_for_and_named(model_pa
         assert answer.report.problem is not None and "other traffic used it" in answer.report.problem
 
 
+def test_a_request_that_the_server_lets_into_a_busy_slot_is_found_in_the_answer_that_it_spoils(
+    model_path: Path, start: Start
+) -> None:
+    """With its prompt cache on, llama-server swaps the memory of a busy slot for a second request pinned to it."""
+    server = start(model_path)
+    with (
+        remote(server) as engine,
+        contextlib.closing(Server(server.url, REMOTE)) as stranger,
+        contextlib.closing(Server(server.url, REMOTE)) as watcher,
+    ):
+
+        def intrude() -> None:
+            while not any(slot["is_processing"] for slot in watcher.get("/slots").json()):
+                pass
+            stranger.post("/completion", FOREIGN)
+
+        stranger.post("/completion", FOREIGN)  # its state is in the prompt cache when ours takes the slot
+        intruder = threading.Thread(target=intrude)
+        intruder.start()
+        spoilt = ask(engine.open_state(), first_prompt(engine), 200).report
+        intruder.join()
+        assert spoilt.problem is not None and "another request was let into it meanwhile" in spoilt.problem
+        assert ask(engine.open_state(), first_prompt(engine), 6).report.problem is None
+
+
 def test_tokens_from_the_server_s_own_prompt_cache_are_noted(model_path: Path, start: Start) -> None:
     with remote(start(model_path, cache_ram=64)) as engine:
         state = engine.open_state()
@@ -263,7 +288,9 @@ def test_another_model_behind_a_gateway_that_keeps_the_connection_is_a_problem(
     backend = start(model_path)
 
     def gateway(connection: socket.socket, request: Received) -> None:
-        passed = httpx.request(request.method, backend.url + request.target, content=request.body, timeout=60)
+        passed = httpx.request(
+            request.method, backend.url + request.target, content=request.body, timeout=60, trust_env=False
+        )
         answer(passed.content, f"{passed.status_code} {passed.reason_phrase}")(connection, request)
 
     with BrokenServer(gateway) as front:

@@ -166,7 +166,7 @@ def test_text_without_ids_and_answers_without_logprobs_prove_nothing() -> None:
     found = diagnose(Patient(bare, level="text", **can(rivals=False)))
     assert found.exit_code == 2
     assert "its answers can be compared by text only" in found.verdict
-    assert "logprobs are missing in 17 of 17 answers" in found.verdict
+    assert "logprobs or rivals are missing in 17 of 17 answers" in found.verdict
     assert marks(found)[HISTORY] is Mark.UNKNOWN and marks(found)[RETURNED] is Mark.WARN
 
 

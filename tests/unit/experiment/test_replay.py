@@ -276,6 +276,14 @@ def test_the_report_lays_the_record_and_the_replay_side_by_side() -> None:
     assert report["here"]["request"] == 3 and report["here"]["step"] == 17
 
 
+def test_a_replay_that_was_refused_does_not_say_that_this_machine_is_as_recorded() -> None:
+    empty, forked = StepBlock.empty(), pair(*forked_pair_of_trajectories())
+    refused = ReplayResult("made-00", "cannot be compared", "It is redacted.", (), (), empty, empty, None)
+    assert list(replay_lines(refused, forked)) == ["made-00: cannot be compared. It is redacted."]
+    same = replace(refused, served=run(resending(answers())).served)
+    assert "  engine, build, model and settings are as recorded" in list(replay_lines(same, forked))
+
+
 def test_of_long_values_only_the_words_that_differ_are_shown() -> None:
     same = " ".join(f"GGML_{n}=ON" for n in range(40))
     told = (Difference("build compile_flags", f"{same} GGML_AVX512=ON", f"GGML_CUDA=ON {same}"),)
