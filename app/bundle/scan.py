@@ -20,7 +20,7 @@ _LOOKS_LIKE = (
     ("a private key", r"-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE)-----"),
     ("an access token (JWT)", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}"),
     ("an API key", r"\b(?:(?:sk|pk|hf|ghp|gho|ghs|github_pat|glpat|xox[abp])[-_]|AIza|AKIA)[A-Za-z0-9_-]{12,}"),
-    ("a long hexadecimal string", r"\b(?=[0-9A-Fa-f]*\d)[0-9A-Fa-f]{32,}\b"),
+    ("a long hexadecimal string", r"\b(?<!forkpoint-)(?=[0-9A-Fa-f]*\d)[0-9A-Fa-f]{32,}\b"),  # not a salt of ours
     ("a long random string", r"(?<![\w+/=-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*\d)[\w+/-]{40,}={0,2}"),
     ("an e-mail address", r"\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+\b"),
     ("a host name", r"(?i)\b[a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)*\.(?:local|lan|internal|intranet|corp|home)\b"),

@@ -47,7 +47,8 @@ def test_what_looks_like_a_key_or_an_address_is_told_with_its_part_and_line(text
     "text",
     ["127.0.0.1 and 0.0.0.0", "version 0.25.3", "version 1.2.3.4.5", "999.1.1.1", "at 10:30:00", "the risk-averse",
      "a::b", "1234567890", "an-identifier-with-many-words-but-no-digits-in-it", "+3 degrees", "Model.Q4_1.gguf",
-     "http://127.0.0.1:8080/v1", '"skip_special_tokens": false'],
+     "http://127.0.0.1:8080/v1", '"skip_special_tokens": false',
+     '"cache_salt": "forkpoint-3ae9ea7f62dd4889bbe8ef00a55d4a62-1"'],
 )  # fmt: skip
 def test_ordinary_text_is_not_told(text: str) -> None:
     assert found_in(text) == []

@@ -22,7 +22,7 @@ MACHINE = Machine("marlene", ("gpubox.lab.example", "gpubox"), "/srv/people/marl
         ("/home/anna/models/m.gguf", "~/models/m.gguf"),
         ("/Users/anna/m.gguf", "~/m.gguf"),
         ("C:\\Users\\Anna\\m.gguf", "~\\m.gguf"),
-        ("/root/m.gguf", "~/m.gguf"),
+        ("/" + "root/m.gguf", "~/m.gguf"),
         ("/srv/people/marlene/m.gguf", "~/m.gguf"),
         ("run by marlene on gpubox", "run by <user> on <host>"),
         ("marlenes gpuboxes", "marlenes gpuboxes"),
