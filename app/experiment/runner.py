@@ -227,7 +227,7 @@ class Course:
         if changed:
             raise EngineError(
                 f"The run cannot go on: {', '.join(sorted(changed))} changed since it began.",
-                "Its passes would mix two set-ups. Start a new run.",
+                f"Its passes would mix two set-ups. It began as {kept.title}: go back to that, or start a new run.",
             )
         self.recorder.finish_experiment(kept.id, Status.RUNNING)
         return kept.id

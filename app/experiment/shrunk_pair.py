@@ -85,7 +85,9 @@ class ShrunkPair:
         self._reader.close()
 
     def _is_this(self, info: ExperimentInfo) -> bool:
-        return info.plan.get("source") == self._plan["source"] and info.environment == self._environment
+        """Whether it searches for the same; a record of an older version may lack what is recorded now."""
+        same = all(info.environment.get(key, value) == value for key, value in self._environment.items())
+        return same and info.plan.get("source") == self._plan["source"]
 
     def _record_pass(self, path: Path, repeat: int, requests: Sequence[Played], settings: Mapping[str, Any]) -> None:
         """One path's requests as a pass of one trajectory."""

@@ -173,6 +173,17 @@ def test_a_cached_pass_on_a_server_starts_over_and_says_so(file: FilePath) -> No
     ]
 
 
+def test_a_run_does_not_go_on_with_another_model_and_says_what_it_began_with(file: FilePath) -> None:
+    def stop(_: RunEvent, flag: Event) -> None:
+        flag.set()
+
+    request = RunRequest(episodes="0", repeat=1)
+    Run(file, Server(model={**ScriptedEngine().describe().model, "name": "first.gguf"}), request, watch=stop)
+    again = Run(file, Server(model={**ScriptedEngine().describe().model, "name": "other.gguf"}), request, resume=1)
+    assert isinstance(again.last, RunFailed) and "model changed since it began" in again.last.message
+    assert "first.gguf" in again.last.hint and not again.of(TrajectoryStarted)
+
+
 def test_without_a_recompute_path_a_pair_is_refused_and_a_repeat_is_offered(file: FilePath) -> None:
     capabilities = replace(ScriptedEngine().describe().capabilities, recompute=False)
     run = Run(file, Server(capabilities=capabilities), RunRequest(episodes="0"))

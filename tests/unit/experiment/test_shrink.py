@@ -269,6 +269,14 @@ def test_another_model_is_refused(file: FilePath) -> None:
     assert isinstance(failed, RunFailed) and "SHA-256" in failed.message
 
 
+def test_another_set_up_is_another_search(file: FilePath) -> None:
+    first = Search(file, watch=stop_after(20))
+    other = Search(file, ScriptedEngine(model, n_ctx=8192), watch=stop_after(20))
+    assert (first.experiment_id, other.experiment_id) == (2, 3)
+    assert other.of(Shrunk)[0].tokens_now == other.last.tokens_before, "it starts from what was recorded"
+    assert Search(file).experiment_id == 2
+
+
 def test_the_result_may_lie_in_another_file(file: FilePath, tmp_path: FilePath) -> None:
     before = file.read_bytes()
     search = Search(file, out=tmp_path / "small.forkpoint")
