@@ -19,7 +19,7 @@ def test_where_answers_do_not_count_the_counters_of_metrics_do(tmp_path: Path) -
         info = engine.describe()
         assert [gap.field for gap in info.gaps] == ["usage.prompt_tokens_details.cached_tokens", "chat_template"]
         assert (info.capabilities.cached_counts, info.capabilities.recompute) == (True, True)
-        prompt = (first_prompt(engine) * 4)[:100]
+        prompt = (first_prompt(engine) * 8)[:100]
         state = engine.open_state()
         reports = [ask(state, prompt, 2).report for _ in range(2)]
         assert [report.cached_tokens for report in reports] == [0, 96]

@@ -55,6 +55,12 @@ _FLAGS = (
 )
 
 
+def computes_bfloat16() -> bool:
+    """Whether this processor has bfloat16 instructions; oneDNN takes other kernels then."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    return bool({"avx512_bf16", "amx_bf16"}.intersection(flags))
+
+
 @contextmanager
 def serving(configuration: Configuration, log: Path, *flags: str) -> Iterator[str]:
     """The URL of a server that is ready; it is ended at the end. `flags` are added to the command line."""
