@@ -10,6 +10,7 @@ from typing import Any
 
 from app.engine.base import EngineInfo, Snapshot, StopFlag
 from app.engine.http.server import Server
+from app.engine.llama_server.courtesy import wait_for_slot
 from app.engine.llama_server.gaps import SLOT
 from app.engine.llama_server.probe import Found, Identity, Probe, hash_of, identity_of
 from app.engine.llama_server.shape import as_list, as_mapping, count_of
@@ -107,6 +108,8 @@ class LlamaServerEngine:
         A new connection may lead to another server, and so may a kept one, where a gateway holds it: an answer names
         its model.
         """
+        if self._slot_folder is None:  # else it is ours, and nobody else asks
+            wait_for_slot(self._server, stop)
         raw = as_mapping(self._server.post("/completion", body, stop=stop).json())
         named = str(raw.get("model", ""))
         self._named = self._named or named

@@ -13,6 +13,7 @@ from app.engine.base import Capabilities, Gap, StopFlag
 from app.engine.gguf import inspect
 from app.engine.http.address import is_loopback
 from app.engine.http.server import Server
+from app.engine.llama_server.courtesy import wait_for_slot
 from app.engine.llama_server.gaps import FIXED, GREEDY, SLOT, cache_gaps, props_gaps, settings_gaps, shape_gaps
 from app.engine.llama_server.shape import Completion, as_list, as_mapping, count_of, read_completion
 from app.errors import EngineDied, EngineError, ModelFileError, ServerRefused
@@ -169,6 +170,7 @@ class Probe:
 
     def _complete(self, prompt: list[int], **asked: object) -> Mapping[str, Any]:
         body = {"prompt": prompt, "ignore_eos": True, **FIXED, **GREEDY, "seed": 42, **asked}
+        wait_for_slot(self._server, self._stop)
         return as_mapping(self._server.post("/completion", body, stop=self._stop).json())
 
     def _tokenize(self, text: str) -> list[int]:

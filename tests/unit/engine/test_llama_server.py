@@ -132,6 +132,28 @@ def test_a_request_that_the_server_lets_into_a_busy_slot_is_found_in_the_answer_
         assert ask(engine.open_state(), first_prompt(engine), 6).report.problem is None
 
 
+def test_an_answer_that_is_under_way_for_somebody_else_is_not_spoilt_by_ours(model_path: Path, start: Start) -> None:
+    server = start(model_path)
+    with (
+        remote(server) as engine,
+        contextlib.closing(Server(server.url, REMOTE)) as stranger,
+        contextlib.closing(Server(server.url, REMOTE)) as watcher,
+    ):
+        theirs = {**FOREIGN, "n_predict": 200, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
+        ask(engine.open_state(), first_prompt(engine), 6)
+        alone = stranger.post("/completion", theirs).json()
+        disturbed: list[dict[str, object]] = []
+        work = threading.Thread(target=lambda: disturbed.append(stranger.post("/completion", theirs).json()))
+        work.start()
+        while not any(slot["is_processing"] for slot in watcher.get("/slots").json()):
+            assert work.is_alive()
+        ours = ask(engine.open_state(), first_prompt(engine), 6)
+        work.join()
+        assert disturbed[0]["content"] == alone["content"]
+        assert disturbed[0]["tokens_cached"] == alone["tokens_cached"]
+        assert ours.report.problem is None
+
+
 def test_tokens_from_the_server_s_own_prompt_cache_are_noted(model_path: Path, start: Start) -> None:
     with remote(start(model_path, cache_ram=64)) as engine:
         state = engine.open_state()
