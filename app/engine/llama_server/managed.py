@@ -138,9 +138,11 @@ class ManagedServer:
         server = Server(self.url, ServerSettings(connect_timeout_s=1, read_timeout_s=5))
         began = time.monotonic()
         try:
-            while not _is_ready(server):
-                if stop is not None and stop.is_set():
+            while True:
+                if stop is not None and stop.is_set():  # first, so that it is heard however fast the model loads
                     raise EngineDied("The server was stopped while it loaded the model.", "Nothing new was recorded.")
+                if _is_ready(server):
+                    return
                 if (end := self.ended(_LOOK_S)) is not None:
                     raise EngineError("llama-server did not start with these settings.", f"{end.message} {end.hint}")
                 if say is not None:
